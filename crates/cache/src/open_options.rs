@@ -12,7 +12,7 @@ use pagewell_policy::readahead::{Adaptive, Settings as ReadAheadSettings};
 
 use crate::PAGE_BYTES;
 use crate::options::{CacheOptions, ReadAheadRule};
-use crate::residency::objects::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
+use crate::residency::pages::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;

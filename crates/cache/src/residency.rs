@@ -3,6 +3,5 @@
 
 pub(crate) mod eviction;
 pub(crate) mod in_flight;
-pub(crate) mod objects;
 pub(crate) mod pages;
 pub(crate) mod pins;

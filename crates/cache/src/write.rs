@@ -62,7 +62,7 @@ use pagewell_policy::writeback::{Admission, Urgency};
 
 use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
 use crate::page::{PAGE, Part, Units, first_part, parts};
-use crate::read::prefetch::Reading;
+use crate::read::reader::Reading;
 use crate::read::reader::{MEMORY_TICK, Reader, deadline_after};
 use crate::residency::in_flight::Fetch;
 use crate::residency::pages::{PageCopy, Pages};

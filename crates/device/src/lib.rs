@@ -4,7 +4,6 @@
 //! [`Store`] holds many [`Object`]s behind one queue.
 
 mod buffer;
-mod completing;
 mod device;
 mod file;
 mod ram;
@@ -14,11 +13,13 @@ mod waiting;
 mod warning;
 
 pub use buffer::Buffer;
-pub use completing::{after_burst, complete, completion_panicked};
 pub use device::{Device, Error, Geometry, Memory, Result, check};
 pub use file::{Engine, FileDevice, FileOptions};
 pub use ram::RamDevice;
-pub use request::{Issuer, Operation, Outcome, Request, Segment, pieces};
+pub use request::{
+    Issuer, Operation, Outcome, Request, Segment, after_burst, complete, completion_panicked,
+    pieces,
+};
 pub use store::{Object, OneObject, Store};
 pub use waiting::read_exact;
 

@@ -12,7 +12,7 @@
 //! - The *reaper* sleeps in the kernel until a transfer completes. It takes all completions,
 //!   refills the free slots, and only then runs the requests' completions: so the device has work
 //!   meanwhile, and nothing recurses. Requests that these submit go to the kernel in portions;
-//!   deferred work comes last (see `completing.rs`).
+//!   deferred work comes last (see `request.rs`).
 //! - The kernel owns the memory until the completion: a slot keeps its transfer so long, and
 //!   dropping a ring waits for all.
 //! - Requests that the kernel does not take (no memory) stay in the submission queue, and the
@@ -58,7 +58,7 @@ use pagewell_counters::names::DEVICE_FIXED_TRANSFERS;
 use rustix::io::Errno;
 
 use super::transfer::{Call, Progress, Target, Transfer};
-use crate::completing::{Burst, complete, join_others};
+use crate::request::{Burst, complete, join_others};
 use crate::warning::warn_once;
 use crate::{Memory, Outcome, Request, Segment};
 

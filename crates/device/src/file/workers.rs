@@ -14,7 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags};
 
 use super::transfer::{Call, Progress, Target, Transfer};
 use crate::Segment;
-use crate::completing::{complete, join_others};
+use crate::request::{complete, join_others};
 
 pub(super) struct Workers {
     shared: Arc<Shared>,

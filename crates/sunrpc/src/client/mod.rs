@@ -6,7 +6,7 @@
 //!               └─── completion <── receiving thread <───────────┘
 //! ```
 //!
-//! Each connection has a table of calls without a reply (`table.rs`), a receiving thread
+//! Each connection has a table of calls without a reply (`slot.rs`), a receiving thread
 //! (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`). The receiving
 //! thread also makes the connection, again after each loss (`life.rs`); all calls without a reply
 //! are then sent again with the same xid, so that a server that remembers calls answers without
@@ -32,7 +32,6 @@ mod outgoing;
 mod receiver;
 mod slot;
 mod statistics;
-mod table;
 mod watcher;
 
 pub use call::{Answer, CallError, Outcome, Reply};

@@ -15,8 +15,7 @@
 
 use super::call::{CallError, Finished, Origin};
 use super::outgoing::{Outgoing, Sink};
-use super::slot::Slot;
-use super::table::Known;
+use super::slot::{Known, Slot};
 use crate::record::{FRAGMENTS_MAX, MARKER_BYTES, Marker};
 use crate::rpc::{ReplyError, parse_reply};
 use crate::xdr::{self, padded};

@@ -6,14 +6,32 @@
 //! some rounds for others, it passes the role to the connection's sending thread, which may wait.
 //! So a completion may submit, although it runs on the receiving thread: a server that stops
 //! reading until its replies are read cannot block the client.
+//!
+//! **Calls**, from `submit` to their completion:
+//!
+//! ```text
+//!             a writer takes it              its reply begins
+//!   waiting ───────────────────> sent ──────────────────────────> receiving ──> completed
+//!      ^    \_ writing until all _/ |                                 |
+//!      |       of it is sent        | the connection is lost          |
+//!      └────────────────────────────┴─────────────────────────────────┘
+//! ```
+//!
+//! A thread uses the memory of a call while it is *writing* (the writer) or *receiving* (the
+//! receiving thread). Meanwhile other threads do not complete it: they leave its end in `finished`,
+//! and the thread completes it when it releases the memory.
 
-use super::call::{ClientShared, Finished, Origin, PendingCall};
-use super::table::{Batch, Table};
+use super::call::{CallError, ClientShared, Completion, Finished, Origin, PendingCall};
+use super::outgoing::Outgoing;
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::io::IoSlice;
+use std::iter;
 use std::net::{Shutdown, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -269,4 +287,326 @@ fn send_some(origin: &Origin, batch: &Batch) -> Sent {
 fn wait_until_writable(stream: &TcpStream) {
     // The next send gets the error.
     let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
+}
+
+/// Unsent calls of one connection.
+pub(super) const WAITING_MAX: usize = 65_536;
+/// Calls of one system call.
+const BATCH_CALLS_MAX: usize = 64;
+/// For several calls.
+const BATCH_BYTES_MAX: usize = 1 << 20;
+/// Slices of one system call; the system takes 1024.
+const SLICES_MAX: usize = 512;
+/// Calls in flight from which replies are likely to come together.
+const MANY: usize = 4;
+/// Ended calls in the outbox, besides as many as there are others.
+const OUTBOX_SLACK: usize = 64;
+/// Failed calls whose replies are still expected.
+const LATE_MAX: usize = 4096;
+
+/// The meaning of a reply's xid.
+pub(super) enum Known {
+    /// A waiting call, which is now receiving.
+    Waiting(Arc<Outgoing>),
+    /// A failed call.
+    Late,
+    /// No call.
+    Unexpected,
+}
+
+/// The calls of a connection.
+#[derive(Default)]
+pub(super) struct Table {
+    entries: HashMap<u32, PendingCall>,
+    /// To be sent, in order; may contain ended calls.
+    outbox: VecDeque<u32>,
+    /// Entries sent on this connection.
+    sent: usize,
+    /// Of these, with a sink.
+    sinks: usize,
+    late: HashSet<u32>,
+    sequence: u64,
+    /// Load of all calls.
+    pub(super) load_bytes: usize,
+}
+
+impl Table {
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.entries.len() - self.sent >= WAITING_MAX
+    }
+
+    /// Whether several replies may come at once, without data for a sink.
+    pub(super) const fn awaits_many_without_data(&self) -> bool {
+        self.sinks == 0 && self.sent >= MANY
+    }
+
+    pub(super) fn contains(&self, xid: u32) -> bool {
+        self.entries.contains_key(&xid) || self.late.contains(&xid)
+    }
+
+    pub(super) fn entries_mut(&mut self) -> impl Iterator<Item = &mut PendingCall> {
+        self.entries.values_mut()
+    }
+
+    pub(super) fn insert(&mut self, call: Arc<Outgoing>, completion: Completion) {
+        self.adopt(PendingCall {
+            call,
+            completion,
+            submitted: Instant::now(),
+            sequence: 0,
+            sent: None,
+            sent_last: None,
+            resent: false,
+            timeouts: 0,
+            garbage: 0,
+            writing: false,
+            receiving: false,
+            finished: None,
+        });
+    }
+
+    /// Appends a call of another table.
+    pub(super) fn adopt(&mut self, mut entry: PendingCall) {
+        let xid = entry.call.xid;
+        entry.sequence = self.sequence;
+        self.sequence += 1;
+        self.load_bytes += entry.call.load_bytes();
+        self.entries.insert(xid, entry);
+        self.outbox.push_back(xid);
+    }
+
+    /// Takes out unsent calls, in order, and with `sent_too` also those of lost connections. Only
+    /// without a connection and without a thread that writes or receives.
+    pub(super) fn take(&mut self, sent_too: bool) -> Vec<PendingCall> {
+        let goes = |entry: &PendingCall| {
+            let was_sent = entry.sent_last.is_some();
+            (sent_too || !was_sent) && entry.sent.is_none() && entry.finished.is_none()
+        };
+        let going = self.entries.iter().filter(|(_, entry)| goes(entry));
+        let xids: Vec<u32> = going.map(|(xid, _)| *xid).collect();
+        let mut taken: Vec<PendingCall> = xids.iter().filter_map(|xid| self.remove(*xid)).collect();
+        taken.sort_unstable_by_key(|entry| entry.sequence);
+        self.outbox.retain(|xid| self.entries.contains_key(xid));
+        taken
+    }
+
+    pub(super) fn may_send(&self, calls_max: usize) -> bool {
+        !self.outbox.is_empty() && self.sent < calls_max
+    }
+
+    /// The next calls to send; they become writing.
+    pub(super) fn next_batch(&mut self, calls_max: usize) -> Batch {
+        let mut batch = Batch::default();
+        let mut bytes = 0usize;
+        while batch.calls.len() < BATCH_CALLS_MAX && self.sent < calls_max {
+            let Some(xid) = self.outbox.front() else {
+                break;
+            };
+            let Some(entry) = self.entries.get_mut(xid) else {
+                self.outbox.pop_front();
+                continue;
+            };
+            bytes = bytes.saturating_add(entry.call.wire_bytes());
+            if bytes > BATCH_BYTES_MAX && !batch.calls.is_empty() {
+                break;
+            }
+            self.outbox.pop_front();
+            let now = Instant::now();
+            entry.resent |= entry.sent_last.is_some();
+            batch.resent += u64::from(entry.sent_last.is_some());
+            entry.sent = Some(now);
+            entry.sent_last = entry.sent;
+            entry.writing = true;
+            self.sent += 1;
+            self.sinks += usize::from(entry.call.sink().is_some());
+            batch.calls.push(entry.call.clone());
+        }
+        batch
+    }
+
+    /// Ends writing. Adds the calls that have ended meanwhile to `ended`.
+    pub(super) fn written(
+        &mut self,
+        calls: &[Arc<Outgoing>],
+        ended: &mut Vec<(PendingCall, Finished)>,
+    ) {
+        for call in calls {
+            if let Some(entry) = self.entries.get_mut(&call.xid) {
+                entry.writing = false;
+            }
+            ended.extend(self.settle(call.xid));
+        }
+    }
+
+    /// Begins the reply to `xid`.
+    pub(super) fn begin_reply(&mut self, xid: u32) -> Known {
+        match self.entries.get_mut(&xid) {
+            Some(entry) if entry.sent.is_some() && !matches!(entry.finished, Some(Ok(_))) => {
+                entry.receiving = true;
+                Known::Waiting(entry.call.clone())
+            }
+            Some(_) => Known::Unexpected,
+            None if self.late.remove(&xid) => Known::Late,
+            None => Known::Unexpected,
+        }
+    }
+
+    /// Ends the reply to `xid`. Returns the call, or keeps its end while it is writing.
+    pub(super) fn end_reply(
+        &mut self,
+        xid: u32,
+        finished: &Finished<&[u8]>,
+    ) -> Option<PendingCall> {
+        let entry = self.entries.get_mut(&xid)?;
+        entry.receiving = false;
+        if entry.writing {
+            let kept = finished.clone();
+            entry.finished = Some(kept.map(|(results, data_bytes)| (results.to_vec(), data_bytes)));
+            return None;
+        }
+        self.remove(xid)
+    }
+
+    /// Fails a call without a reply: at once, or (second value) when its memory is released. Its
+    /// reply may still come.
+    pub(super) fn give_up(
+        &mut self,
+        xid: u32,
+        now: Instant,
+    ) -> (Option<(PendingCall, Duration)>, bool) {
+        let Some(entry) = self.entries.get_mut(&xid) else {
+            return (None, false);
+        };
+        let after = now.saturating_duration_since(entry.submitted);
+        if entry.is_held() {
+            let error = CallError::TimedOut { after };
+            entry.finished.get_or_insert(Err(error));
+            return (None, true);
+        }
+        if entry.sent.is_some() && self.late.len() < LATE_MAX {
+            self.late.insert(xid);
+        }
+        let given_up = self.remove(xid);
+        // Unsent ones, while no thread sends.
+        if self.outbox.len() > 2 * self.entries.len() + OUTBOX_SLACK {
+            self.outbox.retain(|xid| self.entries.contains_key(xid));
+        }
+        (given_up.map(|entry| (entry, after)), false)
+    }
+
+    /// When the longest waiting call was sent.
+    pub(super) fn oldest_sent(&self) -> Option<Instant> {
+        self.entries.values().filter_map(|entry| entry.sent).min()
+    }
+
+    /// When the oldest call was submitted.
+    pub(super) fn oldest_submitted(&self) -> Option<Instant> {
+        self.entries.values().map(|entry| entry.submitted).min()
+    }
+
+    /// Returns the ended calls of a lost connection, and queues all others. Only when no thread
+    /// writes or receives.
+    pub(super) fn reset(&mut self) -> Vec<(PendingCall, Finished)> {
+        self.late.clear();
+        self.sent = 0;
+        self.sinks = 0;
+        let mut ended = Vec::new();
+        let mut order = Vec::with_capacity(self.entries.len());
+        for (xid, entry) in &mut self.entries {
+            entry.sent = None;
+            entry.writing = false;
+            entry.receiving = false;
+            if entry.finished.is_some() {
+                ended.push(*xid);
+            } else {
+                order.push((entry.sequence, *xid));
+            }
+        }
+        order.sort_unstable();
+        self.outbox = order.into_iter().map(|(_, xid)| xid).collect();
+        ended
+            .into_iter()
+            .filter_map(|xid| self.settle(xid))
+            .collect()
+    }
+
+    /// Takes all calls out. Only when no thread writes or receives.
+    pub(super) fn take_all(&mut self) -> Vec<PendingCall> {
+        std::mem::take(self).entries.into_values().collect()
+    }
+
+    fn settle(&mut self, xid: u32) -> Option<(PendingCall, Finished)> {
+        let entry = self.entries.get(&xid)?;
+        if entry.is_held() || entry.finished.is_none() {
+            return None;
+        }
+        let mut entry = self.remove(xid)?;
+        entry.finished.take().map(|finished| (entry, finished))
+    }
+
+    fn remove(&mut self, xid: u32) -> Option<PendingCall> {
+        let entry = self.entries.remove(&xid)?;
+        self.load_bytes -= entry.call.load_bytes();
+        if entry.sent.is_some() {
+            self.sent -= 1;
+            self.sinks -= usize::from(entry.call.sink().is_some());
+        }
+        Some(entry)
+    }
+}
+
+/// The calls of a writer, and its progress.
+#[derive(Default)]
+pub(super) struct Batch {
+    calls: Vec<Arc<Outgoing>>,
+    /// Of these, sent before.
+    pub(super) resent: u64,
+    /// Whole calls sent.
+    done: usize,
+    /// Bytes sent of the next one.
+    offset: usize,
+}
+
+impl Batch {
+    pub(super) fn is_done(&self) -> bool {
+        self.done == self.calls.len()
+    }
+
+    /// The rest, as slices for a vectored send.
+    ///
+    /// # Safety
+    /// The calls stay writing while the slices are in use.
+    pub(super) unsafe fn slices(&self) -> Vec<IoSlice<'_>> {
+        let skips = iter::once(self.offset).chain(iter::repeat(0));
+        let calls = self.calls[self.done..].iter().zip(skips);
+        // SAFETY: a call that is writing is not completed.
+        let all = calls.flat_map(|(call, skip)| unsafe { call.slices(skip) });
+        let mut slices = Vec::with_capacity(SLICES_MAX.min(4 * self.calls.len()));
+        slices.extend(all.take(SLICES_MAX));
+        slices
+    }
+
+    /// Notes `count` more bytes as sent. Returns the calls that this completes.
+    pub(super) fn advance(&mut self, count: usize) -> &[Arc<Outgoing>] {
+        let first = self.done;
+        self.offset += count;
+        while let Some(call) = self.calls.get(self.done) {
+            let bytes = call.wire_bytes();
+            if self.offset < bytes {
+                break;
+            }
+            self.offset -= bytes;
+            self.done += 1;
+        }
+        &self.calls[first..self.done]
+    }
+
+    /// Calls not sent as a whole.
+    pub(super) fn rest(&self) -> &[Arc<Outgoing>] {
+        &self.calls[self.done..]
+    }
 }
