@@ -64,10 +64,8 @@ pub(crate) struct Arena {
 }
 
 pub(crate) struct Mapping {
-    /// As the system gave it.
     base: NonNull<u8>,
     base_bytes: usize,
-    /// The first aligned byte.
     start: NonNull<u8>,
 }
 
@@ -79,7 +77,6 @@ unsafe impl Sync for Mapping {}
 
 #[cfg(not(feature = "loom"))]
 impl Mapping {
-    /// The first aligned byte.
     pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -286,7 +283,6 @@ fn populate(mapping: &Mapping, bytes: usize) -> Result<(), Errno> {
     }
 }
 
-/// Whether the arena can be used although memory could not be taken.
 fn check_populated(populated: Result<(), Errno>, is_needed: bool) -> Result<(), Errno> {
     match populated {
         // An older system: memory is taken at first use.
@@ -311,7 +307,6 @@ fn map_reserved(bytes: usize) -> Result<Mapping, Errno> {
     })
 }
 
-/// Maps zeros, in transparent huge pages where the system has them.
 pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno> {
     let base_bytes = bytes + HUGE_PAGE_BYTES;
     let base = map(base_bytes, MapFlags::NORESERVE)?;

@@ -28,11 +28,9 @@ use crate::sync::{Mutex, Rank};
 /// Gets the bytes transferred, and the error when not all were.
 pub(crate) type Completion = Box<dyn FnOnce(usize, Result<(), Error>) + Send>;
 
-/// An object, as a request sees it.
 #[derive(Clone)]
 pub(crate) struct Destination {
     pub number: u32,
-    /// When the request was made.
     pub length_bytes: u64,
     pub object: Arc<dyn Object>,
 }
@@ -42,12 +40,11 @@ pub(crate) struct Transfer {
     pub destination: Destination,
     pub extent: Extent,
     pub operation: Operation,
-    /// A write that is to be durable when it is complete.
     pub durable: bool,
     /// The memory; together as long as the extent.
     pub segments: Vec<Segment>,
     pub issuer: Issuer,
-    /// What then. What keeps the memory valid is inside it.
+    /// Has what keeps the memory valid.
     pub completion: Completion,
 }
 
@@ -77,7 +74,6 @@ impl Drop for Unended {
     }
 }
 
-/// Lets others pump when something panics.
 struct Pumping<'a>(&'a IoQueue);
 
 impl Drop for Pumping<'_> {
@@ -94,7 +90,6 @@ struct State {
     elevator: Elevator,
     waiting: HashMap<RequestId, Transfer>,
     latency: LeastLatency,
-    /// A thread sends requests, and what comes meanwhile.
     pumping: bool,
 }
 
@@ -126,12 +121,10 @@ impl IoQueue {
         self.memory_alignment_bytes
     }
 
-    /// The error of a device that says all is well and brought less.
     pub(crate) fn short(&self, offset: u64) -> Error {
         Error::past_end(self.store.name(), offset, 1)
     }
 
-    /// The error of a device that has not answered in time.
     pub(crate) fn timed_out(&self, offset: u64, time: Duration) -> Error {
         Error::TimedOut {
             device: self.name().to_owned(),
@@ -359,7 +352,6 @@ impl IoQueue {
     }
 }
 
-/// A request of its own, of a dispatch that ends with it.
 fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
     let completion = transfer.completion;
     let (offset, segments, issuer) = (transfer.extent.offset, transfer.segments, transfer.issuer);
@@ -400,7 +392,6 @@ fn count(dispatch: &Dispatch) {
     }
 }
 
-/// Appends memory, as one piece with what it follows.
 fn append(segments: &mut Vec<Segment>, part: Segment) {
     if let Some(last) = segments.last_mut() {
         let end = last.start().as_ptr().wrapping_add(last.len());

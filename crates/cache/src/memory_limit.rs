@@ -23,11 +23,9 @@ const GROUPS: &str = "/proc/self/cgroup";
 const INFORMATION: &str = "/proc/meminfo";
 const UNIFIED: &str = "/sys/fs/cgroup";
 const MEMORY: &str = "/sys/fs/cgroup/memory";
-/// Longest list of groups, in bytes.
 const GROUPS_BYTES_MAX: u64 = 64 << 10;
 /// Longest path of a group, in bytes: as for any path of the system.
 const PATH_BYTES_MAX: usize = 4096;
-/// Longest text of a limit, in bytes.
 const LIMIT_BYTES_MAX: u64 = 64;
 
 /// The memory that this process may have, in bytes: that of the machine, or less where a control
@@ -65,7 +63,6 @@ fn read(path: &Path, bytes_max: u64) -> Option<String> {
     Some(text)
 }
 
-/// The least of what the machine has and of the limits of the groups.
 fn least(machine: u64, groups: &str, read: impl Fn(&Path) -> Option<String>) -> u64 {
     let files = groups.lines().flat_map(limit_files);
     let limits = files.filter_map(|file| limit(&read(&file)?));

@@ -26,7 +26,6 @@ const REMOTE_READ_AHEAD_DEPTH: Depth = Depth {
     minimum: 4,
     maximum: 48,
 };
-/// Requests of readers that wait.
 const REMOTE_READ_DEPTH: Depth = Depth {
     minimum: 16,
     maximum: 64,
@@ -65,7 +64,6 @@ impl OpenOptions {
         }
     }
 
-    /// Without a length: of a store of objects.
     pub(crate) fn streams(
         &self,
         length_bytes: Option<u64>,

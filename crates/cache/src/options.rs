@@ -81,7 +81,6 @@ pub struct CacheOptions {
 
 /// A device that does not answer for this long is taken for dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for writers and commits.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The part of the machine's memory that the cache of a remote export has, and the most.
 const REMOTE_SHARE: u64 = 6;
@@ -168,7 +167,6 @@ impl CacheOptions {
         }
     }
 
-    /// Pages, when the size can be had on this machine.
     pub(crate) fn frames(&self) -> Result<u32, SizeError> {
         let memory_bytes = memory_bytes();
         let refused = |reason| SizeError::new(self.size_bytes, memory_bytes, reason);

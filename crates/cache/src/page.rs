@@ -13,9 +13,7 @@ use pagewell_policy::elevator::Extent;
 use crate::PAGE_BYTES;
 use crate::options::CacheOptions;
 
-/// Bytes of a page, as offsets are counted.
 pub(crate) const PAGE: u64 = PAGE_BYTES as u64;
-/// The lower bits of a key are the page, the others the number of the object.
 pub(crate) const PAGE_BITS: u32 = 32;
 /// The longest object whose pages have names: 256 TiB.
 pub const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
@@ -41,11 +39,9 @@ pub(crate) fn page_of(key: u64) -> u64 {
     key & ((1 << PAGE_BITS) - 1)
 }
 
-/// Bytes of one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub page: u64,
-    /// First byte in the page.
     pub start: u64,
     pub length: u64,
 }
@@ -60,7 +56,6 @@ impl Part {
         }
     }
 
-    /// The bytes of the object.
     pub(crate) fn extent(&self) -> Extent {
         Extent {
             offset: self.page * PAGE + self.start,
@@ -68,7 +63,6 @@ impl Part {
         }
     }
 
-    /// The bytes of the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn range(&self) -> Range<usize> {
         self.start as usize..(self.start + self.length) as usize
@@ -93,11 +87,9 @@ pub(crate) fn parts(mut range: Range<u64>) -> impl Iterator<Item = Part> {
     })
 }
 
-/// The numbers of one object behind a cache.
 pub(crate) struct Layout {
     number: u32,
     length_bytes: AtomicU64,
-    /// Bytes of a unit: what one bit of [`Units`] stands for.
     unit_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
     block_bytes: u64,
@@ -168,7 +160,6 @@ impl Layout {
         key_of(self.number, page)
     }
 
-    /// The units that hold `length` bytes of a page from `start`.
     pub(crate) fn units(&self, start: u64, length: u64) -> Units {
         let first = start / self.unit_bytes;
         let end = (start + length).div_ceil(self.unit_bytes);
@@ -191,7 +182,6 @@ impl Layout {
         mask(last) & !mask(first)
     }
 
-    /// Each of these units, and its bytes in the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn each(&self, units: Units) -> impl Iterator<Item = (Units, Range<usize>)> + use<> {
         let unit_bytes = self.unit_bytes as usize;
@@ -200,7 +190,6 @@ impl Layout {
         these.map(move |(unit, bit)| (bit, unit * unit_bytes..(unit + 1) * unit_bytes))
     }
 
-    /// All units of a page, fewer in the last one.
     pub(crate) fn all_units(&self, page: u64) -> Units {
         let rest = self.length_bytes().saturating_sub(page * PAGE).min(PAGE);
         mask(rest.div_ceil(self.unit_bytes))
@@ -237,7 +226,6 @@ impl Layout {
     }
 }
 
-/// The lowest `count` units.
 pub(crate) fn mask(count: u64) -> Units {
     match u32::try_from(count) {
         Ok(count) if count < Units::BITS => (1 << count) - 1,

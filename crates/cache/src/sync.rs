@@ -20,7 +20,6 @@ pub(crate) enum Rank {
     Move,
     InFlight,
     Dirty,
-    /// Under these no other is taken.
     Leaf,
 }
 
@@ -98,7 +97,6 @@ impl Condvar {
     }
 }
 
-/// Locks for many things.
 pub(crate) struct Shards<T>(Box<[Mutex<T>]>);
 
 impl<T: Default> Shards<T> {
@@ -132,7 +130,6 @@ impl Moves {
         (self.0.read().unwrap_or_else(PoisonError::into_inner), held)
     }
 
-    /// While this is kept, nothing moves.
     pub(crate) fn still(&self) -> impl Sized + '_ {
         let held = Held::new(Rank::Move);
         (self.0.write().unwrap_or_else(PoisonError::into_inner), held)
@@ -143,7 +140,6 @@ impl Moves {
 pub(crate) struct Tally(std::sync::atomic::AtomicU64);
 
 impl Tally {
-    /// How much it is then.
     #[inline]
     pub(crate) fn add(&self, amount: u64) -> u64 {
         self.0.fetch_add(amount, Ordering::Relaxed) + amount
@@ -166,7 +162,6 @@ const IS_CHECKED: bool = cfg!(all(debug_assertions, not(feature = "loom")));
 struct Held(Rank);
 
 thread_local! {
-    /// A bit for each rank that this thread has.
     static RANKS: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
 }
 

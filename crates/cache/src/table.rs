@@ -84,13 +84,10 @@ use rustix::io::Errno;
 use crate::page::PAGE_BITS;
 use crate::sync::{AtomicU64, Ordering, relax};
 
-/// Pairs of lines that an extent may be in.
 const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
-/// So that two extents have something to choose from.
 const PAIRS_MIN: usize = 2;
 /// The key of no page: devices are counted from 1.
 pub(crate) const NAMELESS: u64 = 1;
-/// 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +97,6 @@ pub(crate) struct SlotIndex(u32);
 const SLOTS_PER_LINE: usize = 8;
 
 impl SlotIndex {
-    /// What [`Self::number`] gave.
     pub(crate) fn of(number: u32) -> Self {
         Self(number)
     }
@@ -120,7 +116,6 @@ enum Attempt {
     /// Not in this line, or about to leave or to come; another may have it.
     Elsewhere,
     Nowhere,
-    /// The line has become another extent's.
     Changed,
     Writing,
     Refused,
@@ -129,13 +124,11 @@ enum Attempt {
 pub(crate) enum Pinned {
     Yes(SlotIndex, State),
     Absent,
-    /// Pinned too often at this moment.
     Refused,
 }
 
 pub(crate) struct PageTable {
     lines: Lines,
-    /// Lines and their neighbours.
     pairs: u64,
     locality: Locality,
 }
@@ -156,7 +149,6 @@ impl PageTable {
         self.locality.guess(key)
     }
 
-    /// The line that an extent would rather be in.
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // fewer than lines
     pub(crate) fn home(&self, extent: u64) -> usize {
@@ -325,7 +317,6 @@ impl PageTable {
         Some(slot)
     }
 
-    /// False when the line is not the extent's, or has the page.
     fn put(line: &Line, extent: u64, at: usize, state: u64, note: impl Fn()) -> bool {
         let name = line.lock();
         let fits = if name == extent {
@@ -470,12 +461,10 @@ impl PageTable {
         self.slot(index).fetch_or(DETACHED, Ordering::AcqRel);
     }
 
-    /// Gives the name back, when the copy found no slot.
     pub(crate) fn rename(&self, index: SlotIndex) {
         self.slot(index).fetch_and(!DETACHED, Ordering::AcqRel);
     }
 
-    /// Counts a hit of a pinned page; its state before the pin.
     #[inline]
     pub(crate) fn warm(&self, index: SlotIndex, before: State) {
         let heat = before.heat();
@@ -502,12 +491,10 @@ pub(crate) const PIN: u64 = 1;
 pub(crate) const PINS_MAX: u64 = 0x7fff;
 const PINS: u64 = 0xffff;
 
-/// Without it the other fields mean nothing.
 pub(crate) const PRESENT: u64 = 1 << 52;
 pub(crate) const FULL: u64 = 1 << 53;
 /// The first touch is to be noted with the read-ahead policy.
 pub(crate) const MARKER: u64 = 1 << 54;
-/// Read-ahead fetched it and nobody has touched it.
 pub(crate) const AHEAD: u64 = 1 << 55;
 /// Fetched for a stream: only hits of its first byte are heat.
 pub(crate) const STREAM: u64 = 1 << 56;
@@ -536,7 +523,6 @@ impl State {
         self.0 & flags
     }
 
-    /// Whether it is of a page that can be found.
     #[inline]
     pub(crate) fn is_named(self) -> bool {
         self.0 & (PRESENT | DETACHED) == PRESENT
@@ -555,7 +541,6 @@ impl State {
         self.0 & PINS
     }
 
-    /// Hits, at most [`HEAT_MAX`].
     #[allow(clippy::cast_possible_truncation)] // the field has 4 bits
     pub(crate) fn heat(self) -> u8 {
         ((self.0 >> HEAT_SHIFT & HEAT_BITS) as u8).min(HEAT_MAX)
@@ -571,9 +556,7 @@ pub(crate) const EXTENT_PAGES: u64 = if cfg!(feature = "loom") { 2 } else { 7 };
 pub(crate) const EMPTY: u64 = 0;
 /// The bits of a name that count extents of an object; two bits of the pages' are left.
 const EXTENTS: u64 = (1 << (PAGE_BITS - 2)) - 1;
-/// Part of every name, so that none is [`EMPTY`].
 const NAMED: u64 = 1 << (PAGE_BITS - 2);
-/// A thread changes the name, or adds a page.
 pub(crate) const LOCKED: u64 = 1 << (PAGE_BITS - 1);
 #[cfg(not(feature = "loom"))]
 const _: () = assert!((1u64 << PAGE_BITS) / EXTENT_PAGES <= EXTENTS && size_of::<Line>() == 64);
@@ -598,7 +581,6 @@ impl Line {
         (0..self.states.len()).all(|at| !self.state(at).has(PRESENT))
     }
 
-    /// Keeps others from adding pages; the name.
     pub(crate) fn lock(&self) -> u64 {
         let mut round = 0;
         loop {
@@ -673,7 +655,6 @@ pub(crate) fn lines(count: usize) -> Result<Lines, Errno> {
     Ok((0..count).map(line).collect())
 }
 
-/// Pages of a run.
 const RUN_PAGES: u64 = 128;
 /// Words for more runs than there is memory, so that few share one.
 const FRAMES_PER_WORD: usize = 32;
@@ -684,11 +665,9 @@ const CONFIDENT: u32 = 2;
 /// Frames count round at this, below zero too; so many pages are 64 TiB.
 const FRAME_MASK: u32 = u32::MAX >> CONFIDENCE_BITS;
 
-/// What was learned of where pages are. See the module.
 struct Locality(Box<[AtomicU32]>);
 
 impl Locality {
-    /// For a cache of so many pages.
     fn new(pages: usize) -> Self {
         let words = (pages / FRAMES_PER_WORD).max(WORDS_MIN);
         let words = words.next_power_of_two();
@@ -712,7 +691,7 @@ impl Locality {
         is_confident.then(|| FrameIndex(first.wrapping_add(inside(key)) & FRAME_MASK))
     }
 
-    /// A page has come into a frame. Two at the same time may lose one: it is a hint.
+    /// Two at the same time may lose one: it is a hint.
     fn learn(&self, key: u64, frame: FrameIndex) {
         let word = self.word(key);
         let known = word.load(Ordering::Relaxed);

@@ -82,7 +82,6 @@ pub(crate) struct Piece<'a> {
 
 pub(crate) enum Attempt {
     Done(Urgency),
-    /// These bytes are on their way from the device.
     Fetching(Arc<Fetch>),
     Scattered,
     /// No frame, or others have pinned the page and there is none for a copy.
@@ -168,7 +167,6 @@ impl Writer {
                 _ if !mode.may_block => return Err(Error::WouldBlock),
                 Attempt::Fetching(fetch) => {
                     CACHE_WRITE_FETCH_WAITS.add(1);
-                    // How it ended does not matter: it is not in the way any more.
                     let has_ended = self.dirty().wait_for(&fetch, deadline).is_some();
                     if !has_ended && !self.dirty().is_abandoned() {
                         let offset = piece.part.extent().offset;
@@ -229,7 +227,6 @@ impl Writer {
         let store = self.dirty().store();
         let before = store.taken();
         let taken = taken.get_or_insert_with(|| Still::new(before));
-        // What is waited for may not have been sent yet, here or elsewhere.
         self.submitter.submit();
         store.flusher().wake();
         let mut dirty = self.dirty().lock();
@@ -238,7 +235,7 @@ impl Writer {
             return false;
         }
         if now == before && store.progress() == progress && !dirty.unflushed.has_answer() {
-            // Others notify an object that waits, though nothing is dirty in it.
+            // Only active objects are notified.
             self.dirty().start();
             dirty.waiting.others += 1;
             dirty = self.dirty().wait(dirty, TICK);
@@ -267,7 +264,6 @@ impl Writer {
         }
     }
 
-    /// Whether a unit that is not valid would have too many ranges.
     fn is_scattered(&self, pin: &OwnedPin, part: &Part, missing: Units) -> bool {
         let layout = self.own().layout();
         let mut partial = layout.each(missing & !layout.whole_units_of(part));
@@ -298,8 +294,8 @@ impl Writer {
     /// Copies the bytes into the page; `None` when the writer must be alone in it for that.
     fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
         let (pages, layout, part) = (self.own().pages(), self.own().layout(), &piece.part);
-        // Claims are made under this lock: no fetch of these units begins before they are valid,
-        // or dirty. And nobody but a fetch makes units valid while the page's name is locked.
+        // No fetch of these units begins under this lock, and only fetches make units valid
+        // while the page is locked.
         let fetches = pages.in_flight().lock(pin.frame());
         let valid = pages.valid(pin.frame());
         let touched = layout.units_of(part);
@@ -314,8 +310,6 @@ impl Writer {
         if !is_alone && touched & valid != 0 {
             return None;
         }
-        // Units that are valid stay so, and a fetch that is in flight elsewhere in this page has
-        // nothing to do with these.
         let fetches = (missing != 0).then_some(fetches);
         // SAFETY: the page is pinned. Writers and write-back are kept out by its lock. Of the units
         // that are not valid nobody has a slice, no fetch is in flight, and none begins under the
@@ -376,7 +370,6 @@ impl Writer {
         self.move_out(alone, pin, page, Units::MAX)
     }
 
-    /// Keeps others from pinning a page.
     pub(crate) fn write_alone(&self, pin: &OwnedPin) -> Alone<'_> {
         let pages = &**self.own().pages();
         pages.table().set(pin.slot(), WRITING);
@@ -420,7 +413,7 @@ impl Writer {
         let key = self.own().layout().key(page);
         let old = (pin.slot(), pin.frame());
         let new = pages.detach(key, old, &copy, || self.dirty().lock())?;
-        // The old frame may be pinned again, by nobody new: it has no name.
+        // It has no name: no new pin comes.
         drop(alone);
         pages.free_when_unpinned(old.0, old.1);
         *pin = self.own().own(new);
@@ -487,7 +480,6 @@ impl Writer {
         if self.dirty().has_started() {
             let mut dirty = self.dirty().lock();
             self.dirty().show(&mut dirty);
-            // Commits may have nothing to wait for any more, and writers may go on.
             self.dirty().let_others_go_on(dirty);
             self.dirty().notify();
         }
@@ -543,7 +535,6 @@ impl Writer {
         dirty.policy.dirty_in(whole).next().is_some()
     }
 
-    /// Takes the flag from a page with nothing dirty.
     fn clear_if_clean(&self, page: u64) {
         let dirty = self.dirty().lock();
         self.dirty().mark_clean(&dirty, Part::whole(page).extent());

@@ -102,7 +102,6 @@ impl DirtySet {
         self.state.lock()
     }
 
-    /// Whether anything may be dirty or not durable.
     pub(crate) fn has_started(&self) -> bool {
         self.started.load(Ordering::Acquire)
     }
@@ -117,7 +116,6 @@ impl DirtySet {
         }
     }
 
-    /// Ends that when all is durable.
     pub(crate) fn retire(&self) {
         let mut dirty = self.lock();
         if dirty.is_idle() && self.started.swap(false, Ordering::AcqRel) {
@@ -147,7 +145,6 @@ impl DirtySet {
         self.progress.wait(dirty, most)
     }
 
-    /// Lets so much time pass, unless the device is given up.
     pub(crate) fn rest(&self, pause: Duration) {
         let began = Instant::now();
         let mut dirty = self.lock();
@@ -172,7 +169,6 @@ impl DirtySet {
         self.progress.notify_all();
     }
 
-    /// Whether anything was lost as it was given up.
     pub(crate) fn has_given_up(&self) -> bool {
         self.gave_up.load(Ordering::Acquire)
     }
@@ -214,7 +210,6 @@ impl DirtySet {
         dirty.policy.admit(extent, may_block, self.now())
     }
 
-    /// Brings the gauges and the quota up to date.
     pub(crate) fn show(&self, dirty: &mut Dirty) {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         let bytes = number(dirty.policy.dirty_bytes() + dirty.policy.flight_bytes());
@@ -240,8 +235,7 @@ impl DirtySet {
         // First: a thread that gives up the store sees the object, or this one sees that.
         self.start();
         if self.is_abandoned() {
-            // Given up while this write went on: it will never be written, and its writer learns
-            // that at a commit.
+            // It will never be written; its writer learns that at a commit.
             self.gave_up.store(true, Ordering::Release);
             self.lose();
             return Urgency::Later;
@@ -256,20 +250,19 @@ impl DirtySet {
         urgency
     }
 
-    /// Takes the flag from pages of a range that have nothing dirty, on its way or kept.
+    /// Takes the flag from pages with nothing dirty, on its way or kept.
     pub(crate) fn mark_clean(&self, dirty: &Dirty, extent: Extent) {
         for part in parts(extent.offset..extent.end()) {
             if dirty.policy.is_dirty(Part::whole(part.page).extent()) {
                 continue;
             }
-            // With the flag it stays where it is: it is detached under this lock only. It may be
-            // without it, or gone: what was written was purged meanwhile.
+            // With the flag it stays; without it, it was purged meanwhile.
             let key = self.own.layout().key(part.page);
             self.own.pages().table().clear_of(key, DIRTY);
         }
     }
 
-    /// What of a part of a page is dirty or under write-back, as bytes of the page.
+    /// Dirty or under write-back, as bytes of the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn in_page(&self, part: &Part) -> Vec<Range<usize>> {
         if !self.has_started() {
@@ -289,7 +282,6 @@ impl DirtySet {
         }
     }
 
-    /// Forgets what is dirty of a range.
     pub(crate) fn forget(&self, extent: Extent) -> Guard<'_, LazyDirty> {
         let mut dirty = self.lock();
         dirty.policy.discard(extent);
@@ -348,7 +340,6 @@ impl DirtySet {
             dirty = self.wait(dirty, left);
         }
         let is_unsettled = !dirty.unflushed.is_settled();
-        // Memory may have it, and it is not dirty yet: no thread will make it so now.
         let mut unrecovered = std::mem::take(&mut dirty.unflushed.unrecovered);
         for (start, end) in unrecovered.clone().iter() {
             for counted in dirty.policy.dirty_in(Extent::of((start, end))) {
@@ -427,7 +418,6 @@ impl Flush {
     }
 }
 
-/// A flush at the device.
 pub(crate) struct Flushing {
     pub flush: Arc<Flush>,
     pub spans: Spans,
@@ -435,14 +425,11 @@ pub(crate) struct Flushing {
     pub answer: Option<Result<(), DeviceError>>,
 }
 
-/// Writes of an object on their way to the device.
 #[derive(Default)]
 pub(crate) struct Sends {
     /// At the device, in whole blocks: first byte and the byte after the last.
     at_device: BTreeMap<u64, u64>,
-    /// Chosen, and waiting for something.
     postponed: Vec<Postponed>,
-    /// A thread is in the submit loop.
     is_submitting: bool,
     again: bool,
     failure: Option<DeviceError>,
@@ -523,7 +510,6 @@ impl Sends {
 /// What of an object is written and not durable, and what was lost.
 #[derive(Default)]
 pub(crate) struct Unflushed {
-    /// What writes that were complete left to a flush.
     spans: Spans,
     flushing: Option<Flushing>,
     next: Arc<Flush>,
@@ -548,18 +534,15 @@ impl Unflushed {
         self.flushing.is_some()
     }
 
-    /// So much is to be remembered that a flush is due.
     pub(crate) fn is_much(&self) -> bool {
         self.spans.count() > SPANS_MAX / 2
     }
 
-    /// Answered, and no thread has looked.
     pub(crate) fn has_answer(&self) -> bool {
         let flushing = self.flushing.as_ref();
         flushing.is_some_and(|flushing| flushing.answer.is_some())
     }
 
-    /// A flush is at the device, for so long.
     pub(crate) fn is_flushing_for(&self, time: Duration) -> bool {
         let flushing = self.flushing.as_ref();
         flushing.is_some_and(|flushing| flushing.since.elapsed() >= time)
@@ -601,7 +584,6 @@ impl Unflushed {
         true
     }
 
-    /// The flush, if it was answered or has had so much time.
     pub(crate) fn take_ended(&mut self, time: Duration) -> Option<Flushing> {
         let is_over = self.has_answer() || self.is_flushing_for(time);
         self.flushing.take_if(|_| is_over)
@@ -659,20 +641,17 @@ impl Unflushed {
         self.unrecovered.take(extent.offset, extent.end());
     }
 
-    /// Memory has other bytes than those that were lost.
     fn rewritten(&mut self, extent: Extent) {
         self.lost.take(extent.offset, extent.end());
         self.unrecovered.take(extent.offset, extent.end());
     }
 
-    /// A range is none of the object's any more.
     pub(crate) fn purged(&mut self, extent: Extent) {
         self.spans.take(extent.offset, extent.end());
         self.rewritten(extent);
     }
 }
 
-/// Threads that wait in an object.
 #[derive(Default)]
 pub(crate) struct Waiting {
     pub commits: usize,
@@ -680,7 +659,6 @@ pub(crate) struct Waiting {
     pub others: usize,
 }
 
-/// What the gauges show of an object.
 #[derive(Default)]
 pub(crate) struct Shown {
     bytes: i64,
@@ -710,7 +688,6 @@ impl Dirty {
         }
     }
 
-    /// Nothing is dirty, on its way, waits, or was lost.
     fn is_idle(&self) -> bool {
         let is_clean = self.policy.dirty_pages() == 0 && self.policy.flight_bytes() == 0;
         let is_alone = self.waiting.commits == 0 && self.waiting.others == 0;

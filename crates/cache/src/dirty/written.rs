@@ -38,18 +38,14 @@ use crate::Result;
 use crate::page::PAGE;
 use crate::sync::{Condvar, Mutex, Rank};
 
-/// So many objects are committed at a time when all are.
 const COMMITTED_AT_ONCE: usize = 16;
 
 /// An object as its store sees it.
 pub(crate) trait Active: Send + Sync {
     /// Sends what may go, and retires when nothing is left.
     fn drive(self: Arc<Self>);
-    /// When there may be something to send, if nothing else happens.
     fn due_at(&self) -> Option<Instant>;
-    /// The threads that wait in it look again.
     fn notify(&self);
-    /// The store lost what was not flushed.
     fn replay(&self, error: DeviceError);
     /// Waits until everything of it is durable; `None`: with its own patience.
     fn commit_all(self: Arc<Self>, patience: Option<Duration>) -> Result<()>;
@@ -62,7 +58,6 @@ pub(crate) trait Active: Send + Sync {
 pub(crate) struct WrittenStore {
     quota: Arc<Quota>,
     flusher: Arc<Flusher>,
-    /// What the write-back of all objects shares.
     share: StoreShare,
     settings: Settings,
     origin: Instant,
@@ -74,14 +69,11 @@ pub(crate) struct WrittenStore {
     is_enlisted: AtomicBool,
     is_abandoned: AtomicBool,
     losses: AtomicU64,
-    /// Writes and flushes that have succeeded.
     taken: AtomicU64,
-    /// How often objects that had to wait were to try again.
     progress: AtomicU64,
 }
 
 impl WrittenStore {
-    /// The settings are those of each object.
     pub(crate) fn new(
         quota: Arc<Quota>,
         flusher: Arc<Flusher>,
@@ -156,7 +148,6 @@ impl WrittenStore {
         self.active.lock().insert(number, object.clone());
     }
 
-    /// It is active no more.
     pub(crate) fn retire(&self, number: u32) {
         self.active.lock().remove(&number);
     }
@@ -166,7 +157,6 @@ impl WrittenStore {
         active.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Objects that had to wait try again.
     pub(crate) fn go_on(&self) {
         self.progress.fetch_add(1, Ordering::AcqRel);
         self.active().iter().for_each(|object| object.notify());
@@ -182,7 +172,6 @@ impl WrittenStore {
         self.taken.load(Ordering::Acquire)
     }
 
-    /// Changes when objects that had to wait are to try again.
     pub(crate) fn progress(&self) -> u64 {
         self.progress.load(Ordering::Acquire)
     }
@@ -210,7 +199,6 @@ impl WrittenStore {
         self.is_abandoned.load(Ordering::Acquire)
     }
 
-    /// Gives up what is dirty of all objects; how many bytes that were.
     pub(crate) fn abandon(&self) -> u64 {
         self.is_abandoned.store(true, Ordering::Release);
         self.active().iter().map(|object| object.abandon()).sum()
@@ -258,7 +246,6 @@ impl Drop for WrittenStore {
     }
 }
 
-/// What the flusher does.
 impl WrittenStore {
     fn run(&self) {
         for object in self.active() {
@@ -296,7 +283,6 @@ impl Quota {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The limit of a store that wants so much.
     pub(crate) fn store_bytes_max(&self, wanted_bytes: Option<u64>) -> u64 {
         let wanted_bytes = wanted_bytes.unwrap_or(self.size_bytes / 5);
         wanted_bytes.clamp(PAGE, self.size_bytes / 2)
@@ -315,7 +301,6 @@ impl Quota {
         self.total.store(stores.values().sum(), Ordering::Relaxed);
     }
 
-    /// How much a store may have that would have `wanted_bytes` alone.
     pub(crate) fn allowance(&self, number: u32, wanted_bytes: u64) -> u64 {
         let bytes_max = self.size_bytes / 2;
         let total = self.total.load(Ordering::Relaxed);
@@ -335,10 +320,8 @@ impl Quota {
 
 /// It looks so often, whatever has woken it.
 const TICK: Duration = Duration::from_secs(5);
-/// And not more often, unless it is woken.
 const TICK_MIN: Duration = Duration::from_millis(1);
 
-/// The thread, as its cache sees it.
 #[derive(Default)]
 pub(crate) struct Flusher {
     signals: Arc<Signals>,
@@ -360,7 +343,7 @@ struct Orders {
 }
 
 impl Flusher {
-    /// Takes care of one more store; the first starts the thread.
+    /// The first starts the thread.
     pub(crate) fn enlist(&self, store: Weak<WrittenStore>) {
         let mut orders = self.signals.orders.lock();
         orders.stores.push(store);
@@ -378,12 +361,10 @@ impl Flusher {
         }
     }
 
-    /// Whether there is a thread.
     pub(crate) fn is_running(&self) -> bool {
         self.signals.running.load(Ordering::Acquire)
     }
 
-    /// Something is due.
     pub(crate) fn wake(&self) {
         let mut orders = self.signals.orders.lock();
         if !std::mem::replace(&mut orders.wake, true) {
@@ -409,7 +390,6 @@ impl Signals {
         }
     }
 
-    /// When something will be due.
     fn next(&self) -> Instant {
         let now = Instant::now();
         let stores = self.orders.lock().stores.clone();
@@ -419,7 +399,7 @@ impl Signals {
         next.clamp(now + TICK_MIN, now + TICK)
     }
 
-    /// Waits until then, or until it is woken; `None` when it is time to end.
+    /// `None`: it is time to end.
     fn wait_until(&self, next: Instant) -> Option<Vec<Arc<WrittenStore>>> {
         let mut orders = self.orders.lock();
         while !orders.stop && !orders.wake {

@@ -36,7 +36,6 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// Takes over the pin of a page that was found.
     pub(crate) fn new(own: &Arc<OwnPages>, found: Found, page: u64, units: Units) -> Self {
         Self {
             page,
@@ -47,7 +46,6 @@ impl Wanted {
     }
 }
 
-/// A run of units of one page that is ours to fetch.
 pub(crate) struct Claim {
     fetcher: Arc<Fetcher>,
     offset: u64,
@@ -200,7 +198,6 @@ impl Fetcher {
         }
     }
 
-    /// Sends claims, adjacent ones of one file together.
     pub(crate) fn send(self: &Arc<Self>, claims: Vec<Claim>, issuer: Issuer) {
         if claims.is_empty() {
             return;
@@ -337,12 +334,10 @@ impl Drop for Claim {
     }
 }
 
-/// `count` units from `first`.
 fn units_from(first: u32, count: u64) -> Units {
     mask(u64::from(first) + count) & !mask(first.into())
 }
 
-/// The runs of adjacent units, none longer than `longest`.
 fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
     let mut runs = Vec::new();
     while units != 0 {
@@ -355,11 +350,9 @@ fn runs_of(mut units: Units, longest: u64) -> Vec<Units> {
     runs
 }
 
-/// Where the bytes of a run come, and what stays as it is.
 pub(crate) struct Fill {
     buffer: Buffer,
     start: usize,
-    /// Dirty bytes of the page, ascending.
     kept: Vec<Range<usize>>,
 }
 

@@ -51,7 +51,6 @@ use crate::residency::pins::{OwnPages, OwnedPin, PagePin, PinLease, PinnedPage};
 use crate::table::{AHEAD, FULL, MARKER, Pinned, STREAM, SlotIndex, State};
 use crate::{Error, ReadMode, Result};
 
-/// Reads of one object.
 pub(crate) struct Reader {
     /// Those of `own`: a hit follows one pointer less.
     pages: Arc<Pages>,
@@ -272,7 +271,6 @@ pub(crate) const MEMORY_TICK: Duration = Duration::from_millis(1);
 enum Settled {
     Complete,
     Failed(DeviceError),
-    /// What another thread asked for did not come.
     OthersFailed,
 }
 
@@ -419,7 +417,6 @@ impl Reader {
         Ok(wanted)
     }
 
-    /// Lets a moment pass, unless the time is up.
     pub(crate) fn wait_for_memory(
         &self,
         offset: u64,
@@ -472,7 +469,7 @@ fn pins(wanted: Vec<Wanted>) -> Vec<OwnedPin> {
 /// With 16 the pages of a request came in five pieces, with 64 in three, with 256 in two.
 const TAKEN_AT_ONCE: usize = 256;
 
-/// Frames on their way from the free list to pages. What is left goes back.
+/// Free frames for pages to come.
 struct Batch<'a> {
     pages: &'a Pages,
     taken: Vec<FrameIndex>,
@@ -486,7 +483,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// The next frame, for the first of `rest` pages; `None` when there is no frame now.
+    /// For the first of `rest` pages.
     fn take(&mut self, rest: u64) -> Option<FrameIndex> {
         if self.taken.is_empty() {
             let count = usize::try_from(rest).unwrap_or(TAKEN_AT_ONCE);
@@ -590,7 +587,6 @@ impl ReadAhead {
         bounds.map(moved)
     }
 
-    /// Whether the policy wants to hear of the touch of a page.
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
         let before = self.own().pages().table().clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
@@ -604,7 +600,6 @@ impl ReadAhead {
         before.has(MARKER)
     }
 
-    /// Begins to fetch a range, as far as memory allows.
     pub(crate) fn prefetch(&self, offset: u64, length: u64) {
         let length = length.min(self.own().pages().ahead_budget_bytes());
         let end = offset.saturating_add(length);
@@ -618,7 +613,6 @@ impl ReadAhead {
         }
     }
 
-    /// Does what the policy plans, which sees the object from `base` on.
     fn run_plan(&self, plan: Plan, base: u64) {
         let in_object = |range: Range<u64>| {
             let end = range.end.saturating_sub(base).min(SEEN_BYTES);

@@ -36,7 +36,6 @@ const EVICTED_AT_ONCE: usize = 8;
 /// So often the policy may find no page that can go.
 const REFUSALS_MAX: u32 = 8;
 
-/// Which page goes next, and what waits for that.
 pub(super) struct Evictor {
     policy: Mutex<S3Fifo>,
     drop_behind: DropBehind,
@@ -113,7 +112,6 @@ impl Evictor {
     }
 }
 
-/// Detached pages that were pinned when last looked at.
 #[derive(Default)]
 struct Detached {
     frames: Mutex<Vec<(SlotIndex, FrameIndex)>>,
@@ -177,7 +175,6 @@ impl DropBehind {
         }
     }
 
-    /// The names, while the reader is believed to keep what it has read.
     fn names(&self) -> Option<&Mutex<Names>> {
         let wanted = self.wanted_pages.load(Ordering::Relaxed);
         self.names.as_ref().filter(|_| wanted < WANTED_PAGES)

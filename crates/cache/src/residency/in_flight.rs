@@ -14,10 +14,8 @@ use pagewell_policy::eviction::FrameIndex;
 use crate::page::Units;
 use crate::sync::{Condvar, Guard, Mutex, Rank, Shards, Tally};
 
-/// Units of one page that one request brings.
 pub(crate) struct Fetch {
     units: Units,
-    /// Bytes of a guess of read-ahead.
     ahead_bytes: Option<u64>,
     /// The request at the device's queue; 0 before it has one.
     request: AtomicU64,
@@ -49,7 +47,6 @@ impl Fetch {
         self.units
     }
 
-    /// Whether it was a guess.
     pub(crate) fn is_ahead(&self) -> bool {
         self.ahead_bytes.is_some()
     }
@@ -90,7 +87,6 @@ impl Fetch {
         self.end.lock().outcome.clone()
     }
 
-    /// Waits for the end; `None` when it has not come by then.
     pub(crate) fn wait(&self, until: Instant) -> Option<Result<(), DeviceError>> {
         let mut end = self.end.lock();
         while end.outcome.is_none() {
@@ -104,9 +100,7 @@ impl Fetch {
 
 #[derive(Default)]
 pub(crate) struct Fetches {
-    /// Made for it.
     pub ours: Vec<Arc<Fetch>>,
-    /// Made for others.
     pub joined: Vec<Arc<Fetch>>,
 }
 
@@ -121,7 +115,6 @@ impl Fetches {
     }
 }
 
-/// All fetches that are in flight, by the frame that they fill.
 pub(crate) struct InFlight {
     shards: Shards<HashMap<u32, Vec<Arc<Fetch>>>>,
     ahead_bytes: Tally,
@@ -145,7 +138,6 @@ impl InFlight {
         self.ahead_bytes.get()
     }
 
-    /// The fetches into a frame, locked.
     pub(crate) fn lock(&self, frame: FrameIndex) -> FrameFetches<'_> {
         let shard = self.shards.lock(frame.0.into());
         FrameFetches { shard, frame }
@@ -176,7 +168,6 @@ impl FrameFetches<'_> {
         self.shard.get(&self.frame.0).into_iter().flatten()
     }
 
-    /// The first that brings one of these units.
     pub(crate) fn of(&self, units: Units) -> Option<Arc<Fetch>> {
         self.iter().find(|fetch| fetch.units & units != 0).cloned()
     }

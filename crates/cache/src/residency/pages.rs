@@ -55,7 +55,6 @@ use crate::table::{
     extent_of,
 };
 
-/// The memory of a cache and the pages in it, of all objects.
 pub(crate) struct Pages {
     arena: Arena,
     table: PageTable,
@@ -64,7 +63,6 @@ pub(crate) struct Pages {
     free: FreeList,
     evictor: Evictor,
     moves: Moves,
-    /// Pages fetched ahead and not read.
     unread: Tally,
     /// Pages pinned for payloads; apart from what each hit reads.
     in_payloads: Box<Tally>,
@@ -74,7 +72,7 @@ pub(crate) struct Pages {
     page_locks: Shards<()>,
 }
 
-/// Memory is short when fewer frames than one of this many are free.
+/// Memory is short when a smaller part is free.
 const FREE_SHARE: u32 = 8;
 
 /// A pinned page; the caller that gets it owes an unpin.
@@ -158,7 +156,6 @@ impl Pages {
         self.valid[frame.0 as usize].load(Ordering::Acquire)
     }
 
-    /// The units that are fetched now.
     pub(crate) fn validate(&self, frame: FrameIndex, units: Units) -> Units {
         self.valid[frame.0 as usize].fetch_or(units, Ordering::AcqRel) | units
     }
@@ -183,12 +180,10 @@ impl Pages {
         }
     }
 
-    /// `None`: there is no frame now.
     pub(crate) fn find_or_make(&self, key: u64, arrival: Arrival, flags: u64) -> Option<Found> {
         self.find_or_make_in(key, arrival, flags, || self.allocate())
     }
 
-    /// [`Self::find_or_make`] with a frame from elsewhere.
     pub(crate) fn find_or_make_in(
         &self,
         key: u64,
@@ -282,7 +277,6 @@ impl Pages {
 
 const MOVED: u64 = DIRTY | AHEAD | MARKER;
 
-/// Bytes of a page in a frame that nobody else knows.
 pub(crate) struct PageCopy {
     pub frame: FrameIndex,
     pub valid: Units,
@@ -411,7 +405,6 @@ impl Pages {
         }
     }
 
-    /// Pages that hold something, and all.
     pub(crate) fn residency(&self, number: u32) -> (u64, u64) {
         let states = self.of_object(number).map(|(_, state)| state);
         states.fold((0, 0), |(pages, full), state| {
@@ -478,7 +471,6 @@ impl Pages {
             .sweep(|slot, frame| self.free_detached(slot, frame));
     }
 
-    /// Frees the frame of a detached page, now or later.
     pub(crate) fn free_when_unpinned(&self, slot: SlotIndex, frame: FrameIndex) {
         if !self.free_detached(slot, frame) {
             self.evictor.add_detached(slot, frame);
@@ -498,8 +490,7 @@ impl Pages {
         let remove = |frame| self.table.remove(self.owner(frame), frame);
         let evicted = self.evictor.evict(self, remove);
         CACHE_EVICTED_PAGES.add(evicted.len() as u64);
-        // What is freed last is taken first: they come out in the order they went, which is that
-        // of their frames when they came in order.
+        // What is freed last is taken first: they come out in the order they went.
         for (key, state) in evicted.into_iter().rev() {
             self.removed(key, state);
         }
@@ -529,13 +520,11 @@ impl Pages {
         }
     }
 
-    /// Whether what streams leave behind is given back although there is memory.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn drops_behind(&self) -> bool {
         self.evictor.drops_behind()
     }
 
-    /// Gives back a page; false when it is pinned, or must be kept.
     #[cfg(all(test, not(feature = "loom")))]
     pub(crate) fn give_up(&self, key: u64) -> bool {
         let Some((slot, state)) = self.table.locate(key) else {
@@ -638,11 +627,9 @@ pub(crate) struct Objects {
 
 struct Known {
     streams: Weak<Streams>,
-    /// How often each page is in the table, or about to be.
     pages: BTreeMap<u64, u32>,
 }
 
-/// Which numbers are free: some, and all from `next` on.
 #[derive(Default)]
 struct Numbers {
     next: u32,
@@ -657,7 +644,6 @@ impl Objects {
         }
     }
 
-    /// A number for one more object, whose pages are listed or not.
     pub(crate) fn add(&self, streams: &Arc<Streams>, is_listed: bool) -> u32 {
         let mut numbers = self.numbers.lock();
         let number = numbers.free.pop_front().unwrap_or_else(|| {
@@ -724,14 +710,12 @@ impl Objects {
         assert!(count.is_some(), "{key:#x} was never listed");
     }
 
-    /// The pages of a range of an object that lists them.
     pub(crate) fn pages(&self, number: u32, range: Range<u64>) -> Vec<u64> {
         let known = self.known.lock(number.into());
         let pages = known.get(&number).map(|known| known.pages.range(range));
         pages.into_iter().flatten().map(|(page, _)| *page).collect()
     }
 
-    /// Whether an object that lists its pages has any.
     pub(crate) fn has_pages(&self, number: u32) -> bool {
         let known = self.known.lock(number.into());
         known

@@ -41,7 +41,6 @@ impl OwnPages {
         &self.object
     }
 
-    /// Where a request goes that is made now.
     pub(crate) fn destination(&self) -> Destination {
         Destination {
             number: self.layout.number(),
@@ -102,7 +101,7 @@ impl OwnedPin {
         }
     }
 
-    /// One more pin, to be let go of by what gets this.
+    /// The pin is to be let go of by what gets this.
     pub(crate) fn again_kept(&self) -> (SlotIndex, FrameIndex) {
         self.own.pages.table().pin_again(self.slot);
         (self.slot, self.frame)
@@ -136,7 +135,6 @@ pub struct PinnedPage<'a> {
 }
 
 impl<'a> PinnedPage<'a> {
-    /// Where the page is, for what takes over the pin.
     pub(crate) fn into_kept(self) -> (SlotIndex, FrameIndex) {
         let page = (self.slot, self.frame);
         std::mem::forget(self);
@@ -216,7 +214,6 @@ pub struct PagePin {
 }
 
 impl PagePin {
-    /// Takes over a pin on a page of which these bytes have been fetched.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn new(
         lease: &Arc<PinLease>,

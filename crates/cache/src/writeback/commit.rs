@@ -43,7 +43,6 @@ use crate::{Error, Result};
 
 /// So often a commit writes again: for a minute, about.
 const REPLAYS_MAX: u32 = 64;
-/// Doubles to a second.
 const REPLAY_PAUSE: Duration = Duration::from_millis(10);
 const REPLAY_DOUBLINGS: u32 = 7;
 
@@ -70,7 +69,6 @@ impl Drop for TagWaiter<'_> {
     }
 }
 
-/// One commit of a range, by a thread with this patience.
 pub(crate) struct Commit<'a> {
     submitter: &'a Arc<Submitter>,
     dirty: &'a DirtySet,
@@ -94,7 +92,6 @@ impl<'a> Commit<'a> {
         self.extent.length == 0 || !self.dirty.has_started()
     }
 
-    /// Waits until what was written to the range before is at the device.
     pub(crate) fn write_out(&self) -> Result<()> {
         match self.is_idle() {
             true => Ok(()),
@@ -102,7 +99,6 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// Waits until what was written to the range before is durable.
     pub(crate) fn run(&self) -> Result<()> {
         if self.is_idle() {
             return Ok(());
@@ -116,23 +112,20 @@ impl<'a> Commit<'a> {
         let mut result = Ok(());
         for attempt in 0..REPLAYS_MAX {
             result = self.once();
-            // The device lost what was written meanwhile: it has to be done again. Other errors are
-            // reported, whatever came after them. The device that says so may be a part of this
-            // one, with a name of its own.
+            // Other errors are reported. The device that says so may be a part of this one.
             let Err(Error::Lost { reason, .. }) = &result else {
                 break;
             };
             if !matches!(reason, DeviceError::Replay { .. }) || self.dirty.is_abandoned() {
                 break;
             }
-            // The first is most likely the last: the server has only just come back.
             if attempt > 0 {
                 self.dirty
                     .rest(REPLAY_PAUSE * 2_u32.pow(attempt.min(REPLAY_DOUBLINGS)));
             }
         }
         drop(committing);
-        // What was given up meanwhile is nobody's any more, and looks as if it were written.
+        // What was given up meanwhile looks as if it were written.
         if result.is_ok() && self.dirty.has_given_up() {
             result = Err(abandoned(extent.offset));
         }
@@ -143,13 +136,11 @@ impl<'a> Commit<'a> {
     fn once(&self) -> Result<()> {
         let (losses, replays) = self.settled();
         let written = self.write_all(self.extent);
-        // What could be written is to be durable even when other bytes could not. What is lost is
-        // worse than what will be tried again.
+        // Also when other bytes could not be written. What is lost is worse than that.
         let durable = self.flushes.make_durable(self.extent, self.patience);
         durable.and(written)?;
         let dirty = self.dirty.lock();
-        // A flush that another thread made may have failed after these bytes were written and
-        // before they were looked at here.
+        // Another thread's flush may have failed after these bytes were written.
         if losses != Some(self.dirty.losses()) {
             return Err(self.flushes.lost(dirty.unflushed.loss()));
         }
@@ -178,8 +169,7 @@ impl<'a> Commit<'a> {
             let before = std::mem::replace(&mut left, unrecovered.bytes());
             let replays = dirty.unflushed.replays();
             drop(dirty);
-            // As long as it becomes less it goes on. What a flush loses anew meanwhile, and is less
-            // again then, is no progress: that might never end.
+            // As long as it becomes less than ever: what is lost anew meanwhile might never end.
             if left < least {
                 (least, since) = (left, Instant::now());
             } else if since.elapsed() >= patience {

@@ -59,7 +59,6 @@ impl Flushes {
         self.fetcher.dirty()
     }
 
-    /// Flushes, or waits for the flush that covers a range.
     pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
         let began = Instant::now();
         let mut dirty = self.dirty().lock();
@@ -74,7 +73,6 @@ impl Flushes {
                 is_first = false;
                 self.start_flush(dirty);
             } else {
-                // It was begun by another thread.
                 CACHE_FLUSHES_SHARED.add(u64::from(std::mem::take(&mut is_first)));
                 drop(dirty);
             }
@@ -83,7 +81,6 @@ impl Flushes {
             if needed.has_ended() || dirty.unflushed.has_answer() {
                 continue;
             }
-            // A commit may have less patience than the device has time.
             if began.elapsed() >= patience && dirty.unflushed.is_flushing_for(patience) {
                 return Err(self.no_answer(0, patience).into());
             }
@@ -106,7 +103,6 @@ impl Flushes {
         let is_much = dirty.unflushed.is_much();
         if is_free && (is_much || dirty.policy.wants_flush(self.dirty().now())) {
             self.start_flush(dirty);
-            // It may have been answered at once.
             self.settle();
         }
     }
@@ -198,8 +194,7 @@ impl Flushes {
             Err(error) => {
                 CACHE_FLUSH_ERRORS.add(1);
                 let mut spans = ended.spans;
-                // A device tells of an error once: it may have been one of a write that has
-                // ended since.
+                // It may have been an error of a write that has ended since.
                 spans.extend(dirty.unflushed.take_written());
                 self.flush_failed(dirty, spans, error.clone());
             }
@@ -221,8 +216,7 @@ impl Flushes {
                 return;
             }
         } else {
-            // What was written anew is in memory, and goes to the device in any case. While it is
-            // on its way it may be as lost as what was there before.
+            // What was written anew goes to the device in any case; on its way it may be lost too.
             for (start, end) in spans.clone().iter() {
                 let written = dirty.policy.dirty_in(Extent::of((start, end)));
                 let is_at_device = |extent: &Extent| {
@@ -260,7 +254,7 @@ impl Flushes {
             self.dirty().lock().unflushed.forget_unrecovered(extent);
             return true;
         };
-        // Pauses are for writers: writers that go on after a pause would leave no room for ever.
+        // Pauses are for writers.
         let admission = self.dirty().admit(extent, false);
         if !matches!(admission, Admission::Granted | Admission::Paused(_)) {
             return false;
@@ -270,7 +264,7 @@ impl Flushes {
             let [start, end] = [unit.start, unit.end].map(|at| extent.offset + at as u64);
             held.insert(start, end);
         }
-        // After that: units that are fetched meanwhile are none of it any more.
+        // Units that were fetched meanwhile are none of it any more.
         let dirty = self.dirty().lock();
         let lost = dirty.unflushed.unrecovered();
         let lost = lost.within(extent.offset, extent.end());
@@ -281,7 +275,6 @@ impl Flushes {
                 let extent = Extent::of(span);
                 self.dirty().note_written(pin.slot(), extent, [None, None]);
             }
-            // What memory has not stays lost.
             let lost = Extent::of((start, end));
             self.dirty().lock().unflushed.forget_unrecovered(lost);
         }

@@ -107,7 +107,7 @@ impl Submitter {
         for round in 1.. {
             let (chosen, is_single) = self.choose();
             guard.chosen = chosen.into_iter();
-            // By reference: what is left stays with the guard.
+            // What is left stays with the guard.
             for write in guard.chosen.by_ref() {
                 self.send(write, is_single);
             }
@@ -234,8 +234,7 @@ impl Submitter {
         let (pages, layout) = (self.own().pages(), self.own().layout());
         let touched = layout.units_of(part);
         let _page = pages.lock_page(layout.key(part.page));
-        // A part of it is under write-back, so it is there unless it was purged. It keeps its
-        // frame under the lock of the page, and, if it is another page by now, as it is pinned.
+        // Under write-back, so it is there unless it was purged.
         let pin = self.own().pin_locked(part.page)?;
         let unknown = touched & !pages.valid(pin.frame());
         let known = (unknown != 0).then(|| self.dirty().in_page(part));
@@ -330,7 +329,7 @@ impl Submitter {
     fn fill_first(self: &Arc<Self>, write: Write, missing: &[(u64, Units)]) {
         let mut claims = Claims::default();
         for (page, units) in missing {
-            // It may be busy with a writer, or have been given another frame: then again later.
+            // Else again later.
             if let Some(found) = self.own().pages().find(self.own().layout().key(*page)) {
                 let wanted = Wanted::new(self.own(), found, *page, *units);
                 self.fetcher.claim(&wanted, false, false, &mut claims);
@@ -387,7 +386,6 @@ impl Drop for InUse {
 }
 
 impl Staging {
-    /// At least `length` bytes of anything.
     pub(crate) fn take(&self, length: usize, alignment_bytes: usize) -> Staged {
         let mut kept = self.0.lock();
         let fits = |staged: &Staged| {
