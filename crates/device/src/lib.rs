@@ -8,19 +8,17 @@ mod device;
 mod file;
 mod ram;
 mod request;
-mod store;
 mod waiting;
 mod warning;
 
 pub use buffer::Buffer;
-pub use device::{Device, Error, Geometry, Memory, Result, check};
+pub use device::{Device, Error, Geometry, Memory, Object, OneObject, Result, Store, check};
 pub use file::{Engine, FileDevice, FileOptions};
 pub use ram::RamDevice;
 pub use request::{
     Issuer, Operation, Outcome, Request, Segment, after_burst, complete, completion_panicked,
     pieces,
 };
-pub use store::{Object, OneObject, Store};
 pub use waiting::read_exact;
 
 #[cfg(any(test, feature = "testing"))]
