@@ -343,9 +343,31 @@ async fn a_write_knows_itself() {
     )
     .await;
     assert!(matches!(open, Err(Error::Denied(_))), "{open:?}");
+    let bad = || error(400, "InvalidArgument");
+    let (refused, _) = put(vec![lost(), bad(), bad(), bad()], &Condition::Absent).await;
+    assert!(matches!(&refused, Err(Error::Invalid(text)) if text.starts_with("PUT ")));
     // Without a doubt nothing is asked.
     let (made, seen) = put(vec![lost(), done()], &Condition::Always).await;
     assert_eq!((made, seen.len()), (Ok(version()), 2));
+}
+
+/// One server loses the metadata of a folder's marker, and the token with it.
+#[tokio::test(start_paused = true)]
+async fn a_marker_of_a_folder_is_as_good_as_any_other() {
+    let bare = |length: &'static str| {
+        Step::Send(reply(
+            200,
+            &[("ETag", TAG), ("Content-Length", length)],
+            b"",
+        ))
+    };
+    for (key, length, expected) in [("d/", "0", true), ("d/", "1", false), ("d", "0", false)] {
+        let failed = error(412, "PreconditionFailed");
+        let (bucket, _) = bucket(vec![lost(), failed, bare(length)]);
+        let (absent, none) = (Condition::Absent, Metadata::new());
+        let made = write::put(&bucket, key, Bytes::new(), &absent, &none).await;
+        assert_eq!(made.is_ok(), expected, "{key} {length}: {made:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

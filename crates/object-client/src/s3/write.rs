@@ -126,8 +126,12 @@ pub(crate) fn unmet(error: Error, condition: &Condition) -> Error {
 pub(crate) async fn settle(bucket: &Bucket, key: &str, token: &str) -> Result<Option<Version>> {
     match bucket.head(key).await {
         Ok(info) => {
-            let mut metadata = info.metadata.iter();
-            let is_own = metadata.any(|(name, value)| name == TOKEN && value == token.as_bytes());
+            let found = info.metadata.iter().find(|(name, _)| name == TOKEN);
+            let is_own = match found {
+                Some((_, value)) => value == token.as_bytes(),
+                // One server keeps no metadata of a folder's marker, which is as good as any other.
+                None => key.ends_with('/') && info.version.length_bytes == 0,
+            };
             Ok(is_own.then_some(info.version))
         }
         Err(Error::NotFound) => Ok(None),
@@ -157,9 +161,10 @@ pub(crate) async fn settled(
         return Err(unmet(error, condition));
     }
     // Where that cannot be learned, a failed condition may be this change itself.
-    match settle(bucket, key, token).await? {
-        Some(version) => Ok(Settled::Made(version)),
-        None => Err(unmet(error, condition)),
+    match settle(bucket, key, token).await {
+        Ok(Some(version)) => Ok(Settled::Made(version)),
+        Err(open @ (Error::Unreachable(_) | Error::TryLater(_) | Error::Denied(_))) => Err(open),
+        Ok(None) | Err(_) => Err(unmet(error, condition)),
     }
 }
 
