@@ -19,6 +19,7 @@ mod devices;
 mod file_systems;
 mod gauges;
 mod mounts;
+mod objects;
 mod server;
 #[cfg(test)]
 mod tests;
@@ -29,10 +30,19 @@ pub use devices::*;
 pub use file_systems::*;
 pub use gauges::*;
 pub use mounts::*;
+pub use objects::*;
 pub use server::*;
 
 /// All counters, in display order.
 pub fn counters() -> impl Iterator<Item = &'static Counter> + Clone {
-    let parts = [SERVER, CACHE, DEVICES, FILE_SYSTEMS, CLIENT, MOUNTS];
+    let parts = [
+        SERVER,
+        CACHE,
+        DEVICES,
+        FILE_SYSTEMS,
+        CLIENT,
+        OBJECTS,
+        MOUNTS,
+    ];
     parts.into_iter().flatten().copied()
 }

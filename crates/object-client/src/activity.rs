@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use pagewell_counters::names;
+
 /// Counts since the endpoint was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
@@ -37,7 +39,7 @@ pub(crate) enum Kind {
     Delete,
 }
 
-/// Counts that many threads add to.
+/// Counts that many threads add to; those of all endpoints together are counters of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     requests: [AtomicU64; 5],
@@ -56,22 +58,35 @@ impl Counts {
     pub(crate) fn request(&self, kind: Kind, sent_bytes: u64) {
         add(&self.requests[kind as usize], 1);
         add(&self.sent_bytes, sent_bytes);
+        let counter = match kind {
+            Kind::Get => &names::OBJECT_GETS,
+            Kind::Head => &names::OBJECT_HEADS,
+            Kind::List => &names::OBJECT_LISTS,
+            Kind::Put => &names::OBJECT_PUTS,
+            Kind::Delete => &names::OBJECT_DELETES,
+        };
+        counter.add(1);
+        names::OBJECT_SENT_BYTES.add(sent_bytes);
     }
 
     pub(crate) fn retry(&self) {
         add(&self.retries, 1);
+        names::OBJECT_RETRIES.add(1);
     }
 
     pub(crate) fn throttled(&self) {
         add(&self.throttled, 1);
+        names::OBJECT_THROTTLED.add(1);
     }
 
     pub(crate) fn connection(&self) {
         add(&self.connections, 1);
+        names::OBJECT_CONNECTIONS.add(1);
     }
 
     pub(crate) fn received(&self, bytes: u64) {
         add(&self.received_bytes, bytes);
+        names::OBJECT_RECEIVED_BYTES.add(bytes);
     }
 
     pub(crate) fn now(&self) -> Activity {
