@@ -9,7 +9,6 @@
 
 use std::hash::Hasher;
 
-use pagewell_device::{Device, read_exact};
 use siphasher::sip::SipHasher24;
 
 use super::names::announce_joliet;
@@ -30,10 +29,29 @@ pub enum NotIso {
     Unknown(&'static str),
 }
 
-/// The content of a device.
+/// The content of an image.
 type Content = Result<Descriptors, NotIso>;
 
-fn unsupported(what: &'static str) -> pagewell_device::Result<Content> {
+/// Fills the target from a position on.
+type ReadAt<'a, E> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), E>;
+
+/// An image whose bytes are read in one way or another, which fails with `E`.
+pub(super) struct Readable<'a, E> {
+    pub length_bytes: u64,
+    pub read: ReadAt<'a, E>,
+}
+
+impl<E> Readable<'_, E> {
+    /// Reads unless the image is too short.
+    fn read_if_there(&self, position: u64, target: &mut [u8]) -> Result<bool, E> {
+        if position + target.len() as u64 > self.length_bytes {
+            return Ok(false);
+        }
+        (self.read)(position, target).map(|()| true)
+    }
+}
+
+fn unsupported<E>(what: &'static str) -> Result<Content, E> {
     Ok(Err(NotIso::Unsupported(what)))
 }
 
@@ -49,10 +67,10 @@ pub(super) struct Descriptors {
     pub(super) has_udf: bool,
 }
 
-/// Examines a device; errors are those of reading it.
-pub(super) fn examine(device: &dyn Device) -> pagewell_device::Result<Content> {
+/// Examines an image; errors are those of reading it.
+pub(super) fn examine<E>(image: &Readable<'_, E>) -> Result<Content, E> {
     let mut head = [0u8; 16];
-    if read_if_there(device, 0, &mut head)? {
+    if image.read_if_there(0, &mut head)? {
         if matches!(&head[..4], b"CISO" | b"ZISO") {
             return unsupported("a compressed (CSO or ZSO) image");
         }
@@ -64,16 +82,16 @@ pub(super) fn examine(device: &dyn Device) -> pagewell_device::Result<Content> {
     for index in 0..DESCRIPTORS_MAX {
         let mut sector = [0u8; SECTOR_BYTES];
         let position = (FIRST_SECTOR + index) * SECTOR_BYTES as u64;
-        if !read_if_there(device, position, &mut sector)? {
+        if !image.read_if_there(position, &mut sector)? {
             scan.image_ended = index == 0;
             break;
         }
-        if !scan.take(&sector, device.length_bytes()) {
+        if !scan.take(&sector, image.length_bytes) {
             break;
         }
     }
     // Extended descriptors of UDF may follow the terminator.
-    scan.finish(device)
+    scan.finish(image)
 }
 
 #[derive(Default)]
@@ -118,7 +136,7 @@ impl Scan {
         true
     }
 
-    fn finish(self, device: &dyn Device) -> pagewell_device::Result<Content> {
+    fn finish<E>(self, image: &Readable<'_, E>) -> Result<Content, E> {
         let joliet = self.joliet.as_ref();
         let joliet_root = joliet.and_then(|found| found.joliet_root.clone());
         if let Some(mut found) = self.primary.or(self.joliet) {
@@ -132,7 +150,7 @@ impl Scan {
         if self.is_high_sierra {
             return unsupported("a High Sierra image");
         }
-        if let Some(layout) = other_sector_layout(device)? {
+        if let Some(layout) = other_sector_layout(image)? {
             return unsupported(layout);
         }
         Ok(Err(NotIso::Unknown(if self.image_ended {
@@ -165,7 +183,7 @@ fn descriptor(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> Descriptors {
 }
 
 /// Looks for descriptors at the positions of other sector sizes or of a pregap.
-fn other_sector_layout(device: &dyn Device) -> pagewell_device::Result<Option<&'static str>> {
+fn other_sector_layout<E>(image: &Readable<'_, E>) -> Result<Option<&'static str>, E> {
     for (sector_bytes, header_bytes, first, what) in [
         (2336, 8, 16, "an image of raw 2336-byte sectors"),
         (2352, 16, 16, "an image of raw 2352-byte sectors"),
@@ -176,29 +194,17 @@ fn other_sector_layout(device: &dyn Device) -> pagewell_device::Result<Option<&'
     ] {
         let mut identifier = [0u8; 6];
         let position = sector_bytes * first + header_bytes;
-        if read_if_there(device, position, &mut identifier)? && &identifier[1..] == b"CD001" {
+        if image.read_if_there(position, &mut identifier)? && &identifier[1..] == b"CD001" {
             return Ok(Some(what));
         }
     }
     Ok(None)
 }
 
-/// Reads unless the device is too short.
-fn read_if_there(
-    device: &dyn Device,
-    position: u64,
-    target: &mut [u8],
-) -> pagewell_device::Result<bool> {
-    if position + target.len() as u64 > device.length_bytes() {
-        return Ok(false);
-    }
-    read_exact(device, position, target).map(|()| true)
-}
-
 /// Whether a UDF anchor (ECMA-167 3/10.2) is at one of its places.
-pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<bool> {
+pub(super) fn has_udf_anchor<E>(image: &Readable<'_, E>) -> Result<bool, E> {
     const ANCHOR_TAG: [u8; 2] = [2, 0];
-    let sectors = device.length_bytes() / SECTOR_BYTES as u64;
+    let sectors = image.length_bytes / SECTOR_BYTES as u64;
     for sector in [
         256,
         sectors.saturating_sub(257),
@@ -206,7 +212,7 @@ pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<boo
         sectors,
     ] {
         let mut tag = [0u8; 16];
-        let there = read_if_there(device, sector * SECTOR_BYTES as u64, &mut tag)?;
+        let there = image.read_if_there(sector * SECTOR_BYTES as u64, &mut tag)?;
         let location = u32::from_le_bytes([tag[12], tag[13], tag[14], tag[15]]);
         if there && tag[..2] == ANCHOR_TAG && u64::from(location) == sector {
             return Ok(true);
@@ -218,10 +224,24 @@ pub(super) fn has_udf_anchor(device: &dyn Device) -> pagewell_device::Result<boo
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_device::RamDevice;
+    use std::convert::Infallible;
+
+    fn of_bytes(bytes: &[u8]) -> Content {
+        let read = |position: u64, target: &mut [u8]| {
+            let start = usize::try_from(position).unwrap();
+            target.copy_from_slice(&bytes[start..start + target.len()]);
+            Ok::<_, Infallible>(())
+        };
+        let image = Readable {
+            length_bytes: bytes.len() as u64,
+            read: &read,
+        };
+        let Ok(content) = examine(&image);
+        content
+    }
 
     fn refusal(bytes: Vec<u8>) -> &'static str {
-        match examine(&RamDevice::holding("m", &bytes)).unwrap() {
+        match of_bytes(&bytes) {
             Ok(_) => "iso",
             Err(NotIso::Unsupported(what) | NotIso::Unknown(what)) => what,
         }
@@ -254,7 +274,7 @@ mod tests {
         bytes[18 * 2048..18 * 2048 + 7].copy_from_slice(b"\x01CD001\x01");
         bytes[18 * 2048 + 128..18 * 2048 + 132].copy_from_slice(&[0, 8, 8, 0]);
         bytes.truncate(19 * 2048);
-        let content = examine(&RamDevice::holding("m", &bytes)).unwrap();
+        let content = of_bytes(&bytes);
         let Ok(found) = content else {
             panic!("not recognised");
         };

@@ -43,7 +43,7 @@ mod volume;
 use std::sync::Arc;
 
 use pagewell_cache::Cache;
-use pagewell_device::Device;
+use pagewell_device::{Device, read_exact};
 use pagewell_fs::source::OpenError;
 
 pub use descriptor::NotIso;
@@ -51,7 +51,11 @@ pub use file_id::TreeKind;
 
 /// Whether a device holds an ISO 9660 image that this reader can try.
 pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {
-    descriptor::examine(device).map(|found| found.map(drop))
+    let image = descriptor::Readable {
+        length_bytes: device.length_bytes(),
+        read: &|position, target| read_exact(device, position, target),
+    };
+    descriptor::examine(&image).map(|found| found.map(drop))
 }
 
 /// An open image.

@@ -12,10 +12,10 @@ use std::sync::Arc;
 use pagewell_cache::Cache;
 use pagewell_device::Device;
 use pagewell_fs::source::OpenError;
-use pagewell_fs::{FileType, Result};
+use pagewell_fs::{Error, FileType, Result};
 use pagewell_source_bytes::Bytes;
 
-use super::descriptor::{Descriptors, NotIso, examine, has_udf_anchor};
+use super::descriptor::{Descriptors, NotIso, Readable, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
@@ -29,8 +29,13 @@ const NOTE_BYTES_MAX: u64 = 64 << 10;
 
 pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(device.name(), &reason);
-    let failed = |error: pagewell_device::Error| refuse(error.to_string());
-    let descriptors = match examine(&**device).map_err(failed)? {
+    let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
+    let bytes = Bytes::new(cache.open(device.clone()));
+    let image = Readable {
+        length_bytes: bytes.length_bytes(),
+        read: &|position, target| bytes.read(position, target, true),
+    };
+    let descriptors = match examine(&image).map_err(failed)? {
         Ok(descriptors) => descriptors,
         Err(NotIso::Unsupported(what)) => return Err(refuse(format!("{what} is not supported"))),
         Err(NotIso::Unknown(why)) => {
@@ -45,10 +50,9 @@ pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, Open
             descriptors.block_bytes
         )));
     }
-    let bytes = Bytes::new(cache.open(device.clone()));
     let tree = choose(&bytes, &descriptors).map_err(refuse)?;
     let may_be_note = descriptors.has_udf && is_note(&tree);
-    if may_be_note && has_udf_anchor(&**device).map_err(failed)? {
+    if may_be_note && has_udf_anchor(&image).map_err(failed)? {
         return Err(refuse(
             "its files are in a UDF file system, which is not supported".to_owned(),
         ));
