@@ -4,12 +4,14 @@
 //! commands that need none take no memory for it.
 
 use std::cell::{OnceCell, RefCell};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::Device;
+use pagewell_disk_tier::Tier;
 
 use crate::failure::usage;
 use crate::storage::{self, Storage, Want};
@@ -21,6 +23,8 @@ const SERVER_CACHE_BYTES: u64 = 256 << 20;
 const COMMAND_CACHE_BYTES: u64 = 64 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
+/// The disk tier, where no size was given.
+const TIER_BYTES: u64 = 10 << 30;
 
 /// Options of every command that reads images.
 #[derive(Clone, Debug, Args)]
@@ -31,6 +35,15 @@ pub(crate) struct EngineArguments {
     /// of it for mounts of nfs://, and 1/4 of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     cache: Option<u64>,
+
+    /// Keep pages of s3://, http:// and https:// in a folder of its own on this machine, too, where
+    /// they are found after a restart
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    cache_dir: Option<PathBuf>,
+
+    /// What that folder may take [default: 10g]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, requires = "cache_dir")]
+    cache_dir_size: Option<u64>,
 }
 
 /// Puts a device over that of an image.
@@ -41,6 +54,9 @@ pub(crate) struct Engine {
     options: CacheOptions,
     layer: Layer,
     cache: OnceCell<Cache>,
+    /// Folder and size of the disk tier.
+    tier_place: Option<(PathBuf, u64)>,
+    tier: OnceCell<Arc<Tier>>,
     notes: RefCell<Vec<String>>,
 }
 
@@ -54,26 +70,56 @@ impl EngineArguments {
     pub(crate) fn with(&self, cache_bytes: Option<u64>) -> Self {
         Self {
             cache: cache_bytes.or(self.cache),
+            ..self.clone()
         }
+    }
+
+    /// The folder of the disk tier, if there is one.
+    pub(crate) fn cache_dir(&self) -> Option<&Path> {
+        self.cache_dir.as_deref()
     }
 
     /// The settings of the cache; `default_bytes` is its size when none was asked for.
     fn options(&self, default_bytes: u64) -> CacheOptions {
-        let usual = || CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE);
-        CacheOptions::new(self.cache.unwrap_or_else(usual))
+        CacheOptions::new(self.cache.unwrap_or_else(|| usual_bytes(default_bytes)))
     }
+}
+
+fn usual_bytes(default_bytes: u64) -> u64 {
+    CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE)
 }
 
 impl Engine {
     /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
     /// numbers.
     pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        Self::with(arguments.options(SERVER_CACHE_BYTES), "--cache")
+        Ok(Self::with(arguments.options(SERVER_CACHE_BYTES), "--cache")?.over_disk(arguments))
+    }
+
+    /// The same with the disk tier that was asked for.
+    fn over_disk(self, arguments: &EngineArguments) -> Self {
+        let size = arguments.cache_dir_size.unwrap_or(TIER_BYTES);
+        Self {
+            tier_place: arguments.cache_dir.clone().map(|folder| (folder, size)),
+            ..self
+        }
+    }
+
+    /// The disk tier, opened now if there is one that is not.
+    pub(crate) fn tier(&self) -> anyhow::Result<Option<Arc<Tier>>> {
+        let Some((folder, size)) = &self.tier_place else {
+            return Ok(None);
+        };
+        if let Some(tier) = self.tier.get() {
+            return Ok(Some(tier.clone()));
+        }
+        let tier = Tier::open(folder, *size).context("--cache-dir")?;
+        Ok(Some(self.tier.get_or_init(|| tier).clone()))
     }
 
     /// The same for a command that ends by itself.
     pub(crate) fn command(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        Self::measured(arguments.cache, &|_| {}, Box::new(Ok))
+        Ok(Self::measured(arguments.cache, &|_| {}, Box::new(Ok))?.over_disk(arguments))
     }
 
     /// The same with a cache whose settings were changed, and a layer over each device.
@@ -85,7 +131,7 @@ impl Engine {
         let mut options = CacheOptions {
             // It reads most things once: new memory for them would be cleared for nothing.
             reader_keeps: true,
-            ..EngineArguments { cache }.options(COMMAND_CACHE_BYTES)
+            ..CacheOptions::new(cache.unwrap_or_else(|| usual_bytes(COMMAND_CACHE_BYTES)))
         };
         change(&mut options);
         let engine = Self::with(options, "--cache")?;
@@ -98,7 +144,7 @@ impl Engine {
             reader_keeps: true,
             ..CacheOptions::remote(arguments.cache)
         };
-        Self::with(usual, "--cache")
+        Ok(Self::with(usual, "--cache")?.over_disk(arguments))
     }
 
     /// `named`: what gives the size of the cache.
@@ -110,6 +156,8 @@ impl Engine {
             options,
             layer: Box::new(Ok),
             cache: OnceCell::new(),
+            tier_place: None,
+            tier: OnceCell::new(),
             notes: RefCell::new(Vec::new()),
         })
     }
@@ -139,13 +187,22 @@ impl Engine {
         storage: &Storage,
         writable: bool,
     ) -> anyhow::Result<storage::Opened> {
+        let tier = match storage {
+            Storage::Object(_) => self.tier()?,
+            Storage::Path(_) | Storage::Ram(_) | Storage::Url(_) => None,
+        };
         let want = if writable { Want::Write } else { Want::Read };
-        let mut opened = storage.open(want)?;
+        let opened = self.over(storage.open(want, tier)?)?;
+        if let Some(reason) = opened.read_only.as_ref().filter(|_| writable) {
+            self.note(format!("read-only: {reason}"));
+        }
+        Ok(opened)
+    }
+
+    /// Notes what there is to be said of storage, and puts the layer over its device.
+    pub(crate) fn over(&self, mut opened: storage::Opened) -> anyhow::Result<storage::Opened> {
         let mut notes = self.notes.borrow_mut();
         notes.append(&mut opened.notes);
-        if let Some(reason) = opened.read_only.as_ref().filter(|_| writable) {
-            notes.push(format!("read-only: {reason}"));
-        }
         drop(notes);
         let name = opened.device.name().to_owned();
         opened.device = (self.layer)(opened.device).context(name)?;

@@ -10,25 +10,25 @@ use crate::storage::Storage;
 /// A kind of source.
 pub(crate) struct Kind {
     /// What stands before the colon; empty for a plain path.
-    pub(crate) prefix: &'static str,
+    pub prefix: &'static str,
     /// How it is written; capitals stand for what is to be filled in.
-    pub(crate) form: &'static str,
+    pub form: &'static str,
     /// What it is, in one line.
-    pub(crate) help: &'static str,
+    pub help: &'static str,
     /// Sentences that the manual page adds.
-    pub(crate) manual: &'static str,
+    pub manual: &'static str,
     /// Options of a URL: how they are written, and what they do.
-    pub(crate) options: &'static [(&'static str, &'static str)],
+    pub options: &'static [(&'static str, &'static str)],
     /// What follows the colon.
-    pub(crate) takes: Takes,
+    pub takes: Takes,
     /// Whether a server has its objects.
-    pub(crate) is_remote: bool,
+    pub is_remote: bool,
     /// The page cache of a process that mounts it; `None`: it is not read through one.
-    pub(crate) cache: Option<fn(&EngineArguments) -> anyhow::Result<Engine>>,
+    pub cache: Option<fn(&EngineArguments) -> anyhow::Result<Engine>>,
     /// For which wish its file is opened to be written; `None`: for none.
-    pub(crate) written_for: Option<Writes>,
+    pub written_for: Option<Writes>,
     /// Opens it. The text is the source as it was given.
-    pub(crate) open: fn(&Storage, &str, Purpose, &Engine) -> anyhow::Result<Opened>,
+    pub open: fn(&Storage, &str, Purpose, &Engine) -> anyhow::Result<Opened>,
 }
 
 /// What follows the colon of a source.
@@ -36,12 +36,14 @@ pub(crate) struct Kind {
 pub(crate) enum Takes {
     /// A path.
     Path,
-    /// What has bytes: `PATH`, `image:PATH` or `ram:SIZE`.
+    /// What has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
     Bytes,
     /// A size.
     Size,
     /// A URL, whose prefix is its scheme. The function refuses what can never be opened.
     Url(fn(&str) -> anyhow::Result<()>),
+    /// The same of what may be one object, whose bytes are those of an image.
+    Object(fn(&str) -> anyhow::Result<()>),
 }
 
 /// A plain path.
@@ -116,8 +118,44 @@ static NFS: Kind = Kind {
     open: open::nfs,
 };
 
+static S3: Kind = Kind {
+    prefix: "s3",
+    form: "s3://BUCKET[/PREFIX][?OPTION&...]",
+    help: "a bucket, or what is below a prefix, to be read",
+    manual: "Keys, region and endpoint come from the environment and the files of the AWS tools, \
+             unless an option gives them. A prefix that is an object is that object, as one file. \
+             iso:s3://BUCKET/KEY and image:s3://BUCKET/KEY take an object for an image.",
+    options: &pagewell_source_object::OPTIONS,
+    takes: Takes::Object(open::object_url),
+    is_remote: true,
+    cache: Some(Engine::remote),
+    written_for: None,
+    open: open::objects,
+};
+
+static HTTP: Kind = Kind {
+    prefix: "http",
+    form: "http://HOST[:PORT]/PATH",
+    help: "a file of a web server, or a folder that it lists as data, to be read",
+    manual: "A folder ends with a slash, and is listed by WebDAV or as JSON (nginx). \
+             iso:http://HOST/PATH takes the file for an ISO image, of which only what is read is \
+             fetched.",
+    options: &[],
+    ..S3
+};
+
+static HTTPS: Kind = Kind {
+    prefix: "https",
+    form: "https://HOST[:PORT]/PATH",
+    help: "the same with TLS",
+    manual: "",
+    ..HTTP
+};
+
 /// All of them, as they are listed.
-pub(crate) static KINDS: [&Kind; 6] = [&PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS];
+pub(crate) static KINDS: [&Kind; 9] = [
+    &PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS, &S3, &HTTP, &HTTPS,
+];
 
 /// The kind with this prefix.
 pub(crate) fn of_prefix(prefix: &str) -> Option<&'static Kind> {
@@ -134,7 +172,7 @@ impl Kind {
     /// What each source of it begins with: `ram:`, `nfs://`.
     pub(crate) fn start(&self) -> String {
         let slashes = match self.takes {
-            Takes::Url(_) => "//",
+            Takes::Url(_) | Takes::Object(_) => "//",
             Takes::Path | Takes::Bytes | Takes::Size => "",
         };
         format!("{}:{slashes}", self.prefix)
@@ -236,7 +274,7 @@ mod tests {
             assert!(kind == &PATH || kind.form.starts_with(&kind.start()));
             assert!(help().contains(kind.form) && forms().contains(kind.form));
         }
-        assert_eq!(of_prefix("http"), None);
+        assert_eq!(of_prefix("ftp"), None);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::escape;
 use crate::failure::usage;
 use crate::identity::FileIdentity;
 use crate::recognise::{SourceKind, guess, meant_inside, recognise};
-use crate::storage::Storage;
+use crate::storage::{self, Storage};
 
 /// What a source is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,6 +167,29 @@ pub(crate) fn nfs(
         dirty_limit: Some(mounted.store().dirty_limit()),
         ..Opened::new(mounted)
     })
+}
+
+/// Opens a bucket, a folder of one or of a web server, or a single object.
+pub(crate) fn objects(
+    storage: &Storage,
+    shown: &str,
+    purpose: Purpose,
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
+    if purpose == Purpose::Fill {
+        bail!("{shown}: can only be read");
+    }
+    match pagewell_source_object::open(storage.url()?, engine.cache()?, engine.tier()?)? {
+        pagewell_source_object::Opened::Tree(tree) => Ok(Opened::new(tree)),
+        pagewell_source_object::Opened::Object(object) => {
+            image_of(engine.over(storage::of_object(object))?, engine)
+        }
+    }
+}
+
+/// Refuses a URL of an object that can never be opened.
+pub(crate) fn object_url(text: &str) -> anyhow::Result<()> {
+    pagewell_source_object::check(text).map_err(|error| usage(error.to_string()))
 }
 
 /// Parses the URL of such an export.
@@ -322,6 +345,11 @@ pub(crate) fn image(
         }
         _ => {}
     }
+    image_of(opened, engine)
+}
+
+/// Serves what has bytes as one file.
+fn image_of(opened: storage::Opened, engine: &Engine) -> anyhow::Result<Opened> {
     let name = opened.origin.name().to_vec();
     let image = ImageFileSystem::from_device(opened.device, opened.origin, engine.cache()?);
     let image = match opened.read_only {

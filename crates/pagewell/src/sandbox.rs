@@ -14,7 +14,7 @@ use crate::open::Writes;
 use crate::sandbox_arguments::Mode;
 use crate::source::Source;
 use crate::state;
-use crate::storage::Storage;
+use crate::storage::{self, Storage};
 
 /// Files that the server reads later, where they are there: of itself and of the machine, and what
 /// the C library wants to find a host or a time zone.
@@ -79,6 +79,9 @@ pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Resu
     }
     // A failure has its message where the key is read.
     let _ = state::make_directory(state_directory);
+    if let Some(folder) = settings.engine.cache_dir() {
+        let _ = std::fs::create_dir_all(folder);
+    }
     let plan = plan(settings, state_directory);
     let standing = enter(&plan);
     let lacks = standing.lacks();
@@ -156,6 +159,9 @@ fn plan(settings: &Settings, state_directory: &Path) -> Plan {
         paths.add_directory(path, Access::Write);
     }
     paths.add_file(state_directory, Access::Write);
+    if let Some(folder) = settings.engine.cache_dir() {
+        paths.add_file(folder, Access::Write);
+    }
     if let Some(file) = &settings.config {
         // It is read again, and may be another file by then.
         paths.add_file(folder_of(file), Access::Read);
@@ -212,7 +218,7 @@ struct Paths {
 impl Paths {
     fn add_source(&mut self, source: &Source, writes: Writes) {
         let kind = source.kind;
-        self.is_remote |= kind.is_remote;
+        self.is_remote |= source.is_remote();
         let access = |least: Option<Writes>| match least.is_some_and(|least| writes >= least) {
             true => Access::Write,
             false => Access::Read,
@@ -223,6 +229,11 @@ impl Paths {
                 return self.add_directory(path, access(least));
             }
             Storage::Path(path) => self.add_image(path, access(kind.written_for)),
+            Storage::Object(_) => {
+                let paths = storage::object_paths();
+                let there = paths.into_iter().filter(|path| path.exists());
+                self.all.extend(there.map(|path| (path, Access::Read)));
+            }
             Storage::Ram(_) | Storage::Url(_) => {}
         }
         self.has_images |= kind.cache.is_some();

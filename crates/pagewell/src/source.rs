@@ -65,7 +65,8 @@ impl Source {
             Takes::Path => Ok(Storage::Path(OsStr::from_bytes(rest).into())),
             Takes::Bytes => parse_bytes(rest),
             Takes::Size => parse_size(rest).map(Storage::Ram),
-            Takes::Url(check) => parse_url(text, check),
+            Takes::Url(check) => parse_url(text, check).map(Storage::Url),
+            Takes::Object(check) => parse_url(text, check).map(Storage::Object),
         };
         let storage = storage.map_err(|error| error.context(text.display().to_string()))?;
         Ok(Self { kind, storage })
@@ -80,9 +81,19 @@ impl Source {
     ) -> anyhow::Result<Opened> {
         let opened = (self.kind.open)(&self.storage, shown, purpose, engine)?;
         Ok(Opened {
-            is_remote: self.kind.is_remote,
+            is_remote: self.is_remote(),
             ..opened
         })
+    }
+
+    /// Whether a server has its bytes.
+    pub(crate) fn is_remote(&self) -> bool {
+        self.kind.is_remote || self.is_object()
+    }
+
+    /// Whether its bytes are an object of a bucket or a file of a web server.
+    pub(crate) fn is_object(&self) -> bool {
+        matches!(self.storage, Storage::Object(_))
     }
 
     /// A plain path: a directory, an ISO image or a disk image, recognised by content.
@@ -103,7 +114,7 @@ impl Source {
     pub(crate) fn in_directory(self, directory: &Path) -> Self {
         let storage = match self.storage {
             Storage::Path(path) => Storage::Path(directory.join(path)),
-            other @ (Storage::Ram(_) | Storage::Url(_)) => other,
+            other @ (Storage::Ram(_) | Storage::Url(_) | Storage::Object(_)) => other,
         };
         Self { storage, ..self }
     }
@@ -118,13 +129,17 @@ impl Source {
     }
 }
 
-/// Parses what has bytes: `PATH`, `image:PATH` or `ram:SIZE`.
+/// Parses what has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
 fn parse_bytes(bytes: &[u8]) -> anyhow::Result<Storage> {
     let path = |bytes: &[u8]| Ok(Storage::Path(OsStr::from_bytes(bytes).into()));
     let Some((prefix, rest)) = split_prefix(bytes) else {
         return path(bytes);
     };
-    match (prefix, kinds::of_prefix(prefix), gone::advice(prefix)) {
+    let kind = kinds::of_prefix(prefix);
+    if let Some(Takes::Object(check)) = kind.map(|kind| kind.takes) {
+        return parse_url(OsStr::from_bytes(bytes), check).map(Storage::Object);
+    }
+    match (prefix, kind, gone::advice(prefix)) {
         ("image", ..) if rest.is_empty() => Err(no_path(prefix)),
         ("image", ..) => path(rest),
         ("ram", ..) => parse_size(rest).map(Storage::Ram),
@@ -136,11 +151,11 @@ fn parse_bytes(bytes: &[u8]) -> anyhow::Result<Storage> {
     }
 }
 
-fn parse_url(text: &OsStr, check: fn(&str) -> anyhow::Result<()>) -> anyhow::Result<Storage> {
+fn parse_url(text: &OsStr, check: fn(&str) -> anyhow::Result<()>) -> anyhow::Result<String> {
     let text = text.to_str();
     let text = text.ok_or_else(|| usage("a URL is UTF-8 (write %FF for other bytes)"))?;
     check(text)?;
-    Ok(Storage::Url(text.to_owned()))
+    Ok(text.to_owned())
 }
 
 /// The right spelling of what looks like `HOST:/EXPORT`, as mount(8) has it, or `IMAGE:/PATH`; only
@@ -260,7 +275,9 @@ mod tests {
             ("stripe:64k:a,b", "md, LVM, btrfs"),
             ("mirror:a,b", "md, LVM, btrfs"),
             ("model:dvd:a.iso", "pagewell bench read"),
-            ("http://host/x", "unknown kind of source 'http:'"),
+            ("ftp://host/x", "unknown kind of source 'ftp:'"),
+            ("http:///x", "no name of a host"),
+            ("s3://bucket?speed=9", "no option 'speed'"),
             ("zip:x", "image:PATH"),
             ("zip:nothing-here", "unknown kind of source 'zip:'"),
             ("server:/export", "nfs://server/export"),

@@ -4,13 +4,15 @@
 mod former_leg;
 pub(crate) mod grammar;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewell_device::{Device, Engine, Error as DeviceError, FileDevice, FileOptions, RamDevice};
+use pagewell_disk_tier::Tier;
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
 use pagewell_source_image::Origin;
+use pagewell_source_object::OpenedObject;
 use rustix::io::Errno;
 
 use crate::failure::usage;
@@ -45,8 +47,9 @@ pub(crate) enum Want {
 }
 
 impl Storage {
-    /// Opens it; to be written, too, when that is asked for and it allows it.
-    pub(crate) fn open(&self, want: Want) -> anyhow::Result<Opened> {
+    /// Opens it; to be written, too, when that is asked for and it allows it. Pages of an object go
+    /// to the tier.
+    pub(crate) fn open(&self, want: Want, tier: Option<Arc<Tier>>) -> anyhow::Result<Opened> {
         match self {
             Self::Path(path) => match (want, former_leg::why_read_only(path)) {
                 (Want::Write, Some(reason)) => Ok(Opened {
@@ -56,6 +59,7 @@ impl Storage {
                 _ => open_path(path, want == Want::Write),
             },
             Self::Url(url) => Err(usage(format!("{url}: a file or device is wanted here"))),
+            Self::Object(url) => Ok(of_object(pagewell_source_object::open_object(url, tier)?)),
             Self::Ram(bytes) => Ok(Opened {
                 device: Arc::new(RamDevice::new(&format!("ram:{bytes}"), *bytes)),
                 origin: Origin::of_memory(b"ram.img"),
@@ -64,6 +68,24 @@ impl Storage {
                 read_only: (want == Want::Read).then(|| NOT_ASKED.to_owned()),
             }),
         }
+    }
+}
+
+/// An object of a bucket or a file of a web server, which is only read.
+pub(crate) fn of_object(object: OpenedObject) -> Opened {
+    let name = object.device.name().to_owned();
+    let weak = "its server gives it no tag: a change is only seen by its time and length";
+    let origin = Origin::of_memory(&object.name).known_by(&object.identity);
+    Opened {
+        origin: origin.changed_at(object.modified),
+        device: Arc::new(object.device),
+        files: Vec::new(),
+        notes: object
+            .is_weak
+            .then(|| format!("{name}: {weak}"))
+            .into_iter()
+            .collect(),
+        read_only: Some("what has an address is only read".to_owned()),
     }
 }
 
@@ -125,3 +147,24 @@ fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<Str
 
 /// What the system says of files that may be read and not written.
 const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTBSY];
+
+/// Where keys of object stores and certificates of authorities are read from, while a server runs.
+pub(crate) fn object_paths() -> Vec<PathBuf> {
+    let named = [
+        "AWS_CONFIG_FILE",
+        "AWS_SHARED_CREDENTIALS_FILE",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+    ];
+    let named = named
+        .iter()
+        .filter_map(|name| std::env::var_os(name).map(PathBuf::from));
+    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".aws"));
+    let usual = [
+        "/etc/ssl",
+        "/etc/pki",
+        "/etc/ca-certificates",
+        "/usr/share/ca-certificates",
+    ];
+    named.chain(home).chain(usual.map(PathBuf::from)).collect()
+}

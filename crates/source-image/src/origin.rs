@@ -4,6 +4,7 @@ use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pagewell_fs::Timestamp;
 use pagewell_fs::source::OpenError;
@@ -85,6 +86,24 @@ impl Origin {
             gid: 0,
             used: 0,
             times: Times::default(),
+        }
+    }
+
+    /// The same, changed last at this time.
+    #[must_use]
+    pub fn changed_at(self, time: Option<SystemTime>) -> Self {
+        let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let time = since.map_or_else(Timestamp::default, |since| Timestamp {
+            seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            nanoseconds: since.subsec_nanos(),
+        });
+        Self {
+            times: Times {
+                accessed: time,
+                modified: time,
+                changed: time,
+            },
+            ..self
         }
     }
 

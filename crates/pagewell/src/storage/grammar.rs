@@ -15,6 +15,8 @@ pub(crate) enum Storage {
     Ram(u64),
     /// At a server.
     Url(String),
+    /// An object of a bucket, or a file of a web server; or what is below it.
+    Object(String),
 }
 
 impl Storage {
@@ -26,7 +28,7 @@ impl Storage {
     pub(crate) fn path(&self) -> anyhow::Result<&Path> {
         match self {
             Self::Path(path) => Ok(path),
-            Self::Ram(_) | Self::Url(_) => Err(usage("a path is wanted")),
+            Self::Ram(_) | Self::Url(_) | Self::Object(_) => Err(usage("a path is wanted")),
         }
     }
 
@@ -38,7 +40,7 @@ impl Storage {
     pub(crate) fn size(&self) -> anyhow::Result<u64> {
         match self {
             Self::Ram(bytes) => Ok(*bytes),
-            Self::Path(_) | Self::Url(_) => Err(usage("a size is wanted")),
+            Self::Path(_) | Self::Url(_) | Self::Object(_) => Err(usage("a size is wanted")),
         }
     }
 
@@ -49,18 +51,22 @@ impl Storage {
     /// It is on this machine.
     pub(crate) fn url(&self) -> anyhow::Result<&str> {
         match self {
-            Self::Url(url) => Ok(url),
+            Self::Url(url) | Self::Object(url) => Ok(url),
             Self::Path(_) | Self::Ram(_) => Err(usage("a URL is wanted")),
         }
     }
 }
 
-/// Splits `prefix:rest`. A prefix is two or more lower-case letters: `a:b` and `./x:y` are paths.
+/// The prefix of a kind that is no letters alone.
+const BUCKET: &str = "s3";
+
+/// Splits `prefix:rest`. A prefix is two or more lower-case letters, or that of buckets: `a:b`,
+/// `a1:b` and `./x:y` are paths.
 pub(crate) fn split_prefix(bytes: &[u8]) -> Option<(&str, &[u8])> {
     let (prefix, rest) = split_at_colon(bytes)?;
-    let is_prefix = prefix.len() >= 2 && prefix.iter().all(u8::is_ascii_lowercase);
-    let prefix = std::str::from_utf8(prefix).ok().filter(|_| is_prefix)?;
-    Some((prefix, rest))
+    let is_word = prefix.len() >= 2 && prefix.iter().all(u8::is_ascii_lowercase);
+    let prefix = std::str::from_utf8(prefix).ok()?;
+    (is_word || prefix == BUCKET).then_some((prefix, rest))
 }
 
 /// Parses a size that is more than nothing.

@@ -1,0 +1,242 @@
+//! A directory: its listing, and when its names were seen to change.
+//!
+//! One thread at a time asks for pages of a listing; others wait for it, and find what it brought.
+//! A name is looked for in the listing when that has come whole, or comes whole with one page. In a
+//! larger directory the object with that key is asked for, then what lies below it.
+
+use std::time::{Duration, Instant};
+
+use pagewell_base::sync::Mutex;
+use pagewell_fs::{Error, Result, Timestamp};
+use pagewell_object_client::{Error as RemoteError, ListPage, ListQuery, Remote};
+
+use super::error;
+use super::listing::{Found, Item, Listing, Place};
+use super::name;
+
+/// Names asked for at once.
+const PAGE_ENTRIES: u32 = 1000;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct Directory {
+    state: Mutex<State>,
+    /// Held while a page is asked for.
+    asking: Mutex<()>,
+}
+
+struct State {
+    listing: Option<Listing>,
+    /// Of the last listing that came whole.
+    digest: Option<u64>,
+    changed: Timestamp,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            listing: None,
+            digest: None,
+            changed: Timestamp::now(),
+        }
+    }
+}
+
+/// Of a remote, the names below one key.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub remote: &'a dyn Remote,
+    /// Of the directory, with its slash.
+    pub key: &'a str,
+    /// How long a listing is believed.
+    pub age: Duration,
+    pub may_block: bool,
+}
+
+impl Asked<'_> {
+    /// A page of the listing.
+    fn page(&self, token: Option<String>) -> Result<ListPage> {
+        let query = ListQuery {
+            prefix: self.key,
+            delimiter: true,
+            token,
+            page_entries_max: PAGE_ENTRIES,
+        };
+        self.remote.list(&query).map_err(error::of_call)
+    }
+
+    /// A name, by its key alone.
+    fn single(&self, name: &[u8]) -> Result<Option<Found>> {
+        let Some(plain) = std::str::from_utf8(name)
+            .ok()
+            .filter(|_| name::is_plain(name))
+        else {
+            return Ok(None);
+        };
+        let key = [self.key, plain].concat();
+        match self.remote.head(&key) {
+            Ok(found) => return Ok(Some(Found::File(found.version))),
+            Err(RemoteError::NotFound) => {}
+            Err(failure) => return Err(error::of_call(failure)),
+        }
+        let below = ListQuery {
+            prefix: &[&key, "/"].concat(),
+            delimiter: false,
+            token: None,
+            page_entries_max: 1,
+        };
+        let page = self.remote.list(&below).map_err(error::of_call)?;
+        Ok((!page.objects.is_empty()).then_some(Found::Directory))
+    }
+}
+
+impl Directory {
+    /// When its names were seen to change.
+    pub(super) fn changed(&self) -> Timestamp {
+        self.state.lock().changed
+    }
+
+    /// A name, if a listing that is believed has it.
+    pub(super) fn remembered(&self, name: &[u8], age: Duration) -> Option<Item> {
+        let state = self.state.lock();
+        let listing = state.listing.as_ref()?;
+        listing
+            .find(name)
+            .filter(|_| listing.is_fresh(Instant::now(), age))
+    }
+
+    /// When the listing began that is believed.
+    pub(super) fn listed_at(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        state.listing.as_ref().map(Listing::began)
+    }
+
+    /// Looks for a name; of an object of a larger directory, by its key.
+    pub(super) fn find(&self, asked: Asked<'_>, name: &[u8]) -> Result<Item> {
+        let mut was_asked = false;
+        loop {
+            let mut is_listed = false;
+            if let Some(listing) = &self.state.lock().listing
+                && (was_asked || listing.is_fresh(Instant::now(), asked.age))
+            {
+                if let Some(item) = listing.find(name) {
+                    return Ok(item);
+                }
+                Error::NotFound.when(listing.lacks(name))?;
+                is_listed = listing.has_begun();
+            }
+            Error::WouldBlock.unless(asked.may_block)?;
+            if is_listed {
+                let found = asked.single(name)?.ok_or(Error::NotFound)?;
+                return Ok(Item::new(name, found));
+            }
+            self.begin(asked)?;
+            was_asked = true;
+        }
+    }
+
+    /// Begins a listing, unless another thread has.
+    fn begin(&self, asked: Asked<'_>) -> Result<()> {
+        let _alone = self.asking.lock();
+        let now = Instant::now();
+        if let Some(listing) = &self.state.lock().listing
+            && listing.has_begun()
+            && listing.is_fresh(now, asked.age)
+        {
+            return Ok(());
+        }
+        let page = asked.page(None)?;
+        let mut state = self.state.lock();
+        let listing = state.listing.insert(Listing::new(now));
+        listing.add(asked.key, page);
+        state.note_whole();
+        Ok(())
+    }
+
+    /// Gives the names behind the one with this cookie to `visit`, until it takes one not. Whether
+    /// it has taken the last one; and how many names cannot be shown, of the pages that were looked
+    /// at.
+    pub(super) fn read(
+        &self,
+        asked: Asked<'_>,
+        mut cookie: u64,
+        visit: &mut dyn FnMut(&Item) -> bool,
+    ) -> Result<(bool, u64)> {
+        let mut unusable = 0;
+        let mut is_begin = cookie <= super::listing::DOTS;
+        loop {
+            match self.place(asked, cookie, is_begin) {
+                Place::At(page, at) => {
+                    unusable += page.unusable * u64::from(at == 0);
+                    for item in page.items.iter().skip(at) {
+                        if !visit(item) {
+                            return Ok((false, unusable));
+                        }
+                        cookie = item.cookie;
+                        is_begin = false;
+                    }
+                }
+                Place::End => return Ok((true, unusable)),
+                Place::Unknown => return Err(Error::BadCookie),
+                Place::Gone(..) | Place::Next(_) => {
+                    Error::WouldBlock.unless(asked.may_block)?;
+                    self.ask_behind(asked, cookie, is_begin)?;
+                    is_begin = false;
+                }
+            }
+        }
+    }
+
+    /// Where a listing goes on. One that begins is not of a listing that is too old.
+    fn place(&self, asked: Asked<'_>, cookie: u64, is_begin: bool) -> Place {
+        let state = self.state.lock();
+        match &state.listing {
+            Some(listing) if !is_begin || listing.is_fresh(Instant::now(), asked.age) => {
+                listing.place_after(cookie)
+            }
+            _ => Place::Next(None),
+        }
+    }
+
+    /// Asks for the page that has the name behind the one with this cookie.
+    fn ask_behind(&self, asked: Asked<'_>, cookie: u64, is_begin: bool) -> Result<()> {
+        let _alone = self.asking.lock();
+        let place = self.place(asked, cookie, is_begin);
+        let now = Instant::now();
+        let (number, token) = match place {
+            Place::Gone(number, token) => (Some(number), token),
+            Place::Next(token) => (None, token),
+            // Another thread has brought it.
+            Place::At(..) | Place::End | Place::Unknown => return Ok(()),
+        };
+        let is_first = number.is_none() && token.is_none();
+        let page = asked.page(token)?;
+        let mut state = self.state.lock();
+        if is_first {
+            state.listing = None;
+        }
+        let listing = state.listing.get_or_insert_with(|| Listing::new(now));
+        match number {
+            Some(number) => listing.put_back(number, asked.key, page),
+            None => listing.add(asked.key, page),
+        };
+        state.note_whole();
+        Ok(())
+    }
+}
+
+impl State {
+    /// A listing that came whole with other names than the one before shows a change.
+    fn note_whole(&mut self) {
+        let Some(digest) = self.listing.as_ref().and_then(Listing::digest) else {
+            return;
+        };
+        if self
+            .digest
+            .replace(digest)
+            .is_some_and(|before| before != digest)
+        {
+            self.changed = Timestamp::now();
+        }
+    }
+}

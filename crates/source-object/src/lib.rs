@@ -1,0 +1,40 @@
+//! Buckets of object stores, and files of web servers, as file systems.
+//!
+//! ```text
+//!   key dir/sub/file ──> names dir, sub, file        an object whose key ends so is a file
+//!   prefix dir/sub/  ──> a directory                 what keys below it have in common
+//! ```
+//!
+//! **Names and attributes** come from listings, one request for up to 1,000 names (more where the
+//! server gives them), kept for a time that the URL says. No request is made for a single file
+//! whose directory was listed. **Data** comes in ranged requests of whole cache pages, placed by
+//! read-ahead; every page belongs to one [version](Version) of one object, which each reply is
+//! compared with. An object that is replaced is another object of the cache: its new bytes never
+//! stand beside old ones.
+//!
+//! **Identifiers** need no table: they have a hash of the key and, for each directory on the way,
+//! some bits by which it is found again in a listing (`identifier.rs`). They are the same in every
+//! process that serves the bucket.
+//!
+//! **Known weaknesses.** Names are those of the last listing: a change by others shows after its
+//! age. Mode, owner and links that others left in metadata are not shown, as they would cost a
+//! request for each file. A bucket whose names come in no listing cannot be walked.
+
+mod data;
+mod device;
+mod directory;
+mod error;
+mod file;
+mod filesystem;
+mod identifier;
+mod listing;
+mod name;
+mod node;
+mod nodes;
+mod open;
+mod transfer;
+
+pub use device::ObjectDevice;
+pub use filesystem::ObjectFileSystem;
+pub use open::{OPTIONS, Opened, OpenedObject, Options, check, open, open_object};
+pub use pagewell_object_client::Version;

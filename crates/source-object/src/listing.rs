@@ -1,0 +1,312 @@
+//! What a directory has: the pages of one listing.
+//!
+//! Pages come one after another, as each has the token of the next, and are kept in the order of
+//! the server. A cookie is a hash of a name: a listing goes on behind a name also when others came
+//! and went. Of pages beyond [`KEPT_BYTES_MAX`] only the tokens and the cookies are kept, and such
+//! a page is asked for again.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_object_client::{ListPage, Version};
+
+use super::identifier::hash_of;
+use super::name;
+
+/// What the pages of one listing may take, in bytes, before the first of them are given up.
+pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
+/// What an allocation costs beside its bytes.
+const ALLOCATION_BYTES: usize = 16;
+/// The cookies of `.` and `..`, and what all others are above.
+pub(super) const DOTS: u64 = 2;
+
+/// The kinds of name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A prefix.
+    Directory,
+    /// An object.
+    File(Version),
+}
+
+/// A name in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Item {
+    pub name: Box<[u8]>,
+    /// Of the key what comes behind that of the directory, where the name does not say it.
+    pub segment: Option<Box<str>>,
+    pub found: Found,
+    pub cookie: u64,
+}
+
+impl Item {
+    /// A name that no listing gave, and that its key has.
+    pub(super) fn new(name: &[u8], found: Found) -> Self {
+        Self {
+            cookie: cookie_of(name, found == Found::Directory),
+            name: name.into(),
+            segment: None,
+            found,
+        }
+    }
+
+    /// The key: of a file without, of a directory with a slash at its end.
+    pub(super) fn key(&self, directory: &str) -> String {
+        let own = self.segment.as_deref();
+        let own = own.or_else(|| std::str::from_utf8(&self.name).ok());
+        let slash = if self.found == Found::Directory {
+            "/"
+        } else {
+            ""
+        };
+        [directory, own.unwrap_or_default(), slash].concat()
+    }
+
+    fn bytes(&self) -> usize {
+        let segment = self
+            .segment
+            .as_ref()
+            .map_or(0, |own| own.len() + ALLOCATION_BYTES);
+        let tag = match &self.found {
+            Found::File(version) => version
+                .etag
+                .as_ref()
+                .map_or(0, |tag| tag.capacity() + ALLOCATION_BYTES),
+            Found::Directory => 0,
+        };
+        size_of::<Self>() + self.name.len() + ALLOCATION_BYTES + segment + tag
+    }
+}
+
+/// A page of names.
+pub(super) struct Page {
+    pub items: Vec<Item>,
+    /// Names that another name of the directory has already.
+    pub unusable: u64,
+    /// What it takes.
+    pub bytes: usize,
+}
+
+/// A page that was listed, kept or not.
+struct Slot {
+    /// What it is asked for with; `None` is the first.
+    token: Option<String>,
+    items: usize,
+    page: Option<Arc<Page>>,
+}
+
+/// See the module's text.
+pub(super) struct Listing {
+    began: Instant,
+    slots: Vec<Slot>,
+    /// Slot and place in its page by cookie.
+    places: HashMap<u64, (u32, u32)>,
+    /// The token of the next page, unless the last one has come.
+    next: Option<String>,
+    is_whole: bool,
+    kept_bytes: usize,
+    /// Of the cookies.
+    digest: u64,
+}
+
+/// Where a listing goes on.
+pub(super) enum Place {
+    /// In this page, at this item.
+    At(Arc<Page>, usize),
+    /// In a page that was given up: its number, and the token to ask for it with.
+    Gone(usize, Option<String>),
+    /// In a page that has not come yet; the token to ask for it with.
+    Next(Option<String>),
+    /// At the end.
+    End,
+    /// Behind a name that is not there.
+    Unknown,
+}
+
+impl Listing {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            began: now,
+            slots: Vec::new(),
+            places: HashMap::new(),
+            next: None,
+            is_whole: false,
+            kept_bytes: 0,
+            digest: 0,
+        }
+    }
+
+    /// When it began.
+    pub(super) fn began(&self) -> Instant {
+        self.began
+    }
+
+    /// Whether it began less than `age` ago.
+    pub(super) fn is_fresh(&self, now: Instant, age: Duration) -> bool {
+        now.saturating_duration_since(self.began) < age
+    }
+
+    /// Whether any page has come.
+    pub(super) fn has_begun(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
+    /// Which names it has; `None` before all have come.
+    pub(super) fn digest(&self) -> Option<u64> {
+        self.is_whole.then_some(self.digest)
+    }
+
+    /// Adds the page after the last one, of the directory with this key.
+    pub(super) fn add(&mut self, directory: &str, listed: ListPage) -> Arc<Page> {
+        let token = self.next.take();
+        let next = listed.next.clone();
+        // A token that repeats would never end.
+        let repeats = next.is_some() && self.slots.iter().any(|slot| slot.token == next);
+        let number = self.slots.len();
+        self.slots.push(Slot {
+            token,
+            items: 0,
+            page: None,
+        });
+        self.next = next.filter(|_| !repeats);
+        self.is_whole = self.next.is_none();
+        self.put_back(number, directory, listed)
+    }
+
+    /// Puts a page into its slot, for the first time or again.
+    pub(super) fn put_back(
+        &mut self,
+        number: usize,
+        directory: &str,
+        listed: ListPage,
+    ) -> Arc<Page> {
+        let page = Arc::new(self.page_of(number, directory, listed));
+        if let Some(slot) = self.slots.get_mut(number) {
+            let before = slot.page.replace(page.clone());
+            slot.items = page.items.len();
+            self.kept_bytes += page.bytes;
+            self.kept_bytes -= before.map_or(0, |before| before.bytes);
+        }
+        for (other, slot) in self.slots.iter_mut().enumerate() {
+            if self.kept_bytes <= KEPT_BYTES_MAX {
+                break;
+            }
+            if other != number
+                && let Some(page) = slot.page.take()
+            {
+                self.kept_bytes -= page.bytes;
+            }
+        }
+        page
+    }
+
+    fn page_of(&mut self, number: usize, directory: &str, listed: ListPage) -> Page {
+        let mut page = Page {
+            items: Vec::with_capacity(listed.objects.len() + listed.prefixes.len()),
+            unusable: 0,
+            bytes: size_of::<Page>(),
+        };
+        for object in listed.objects {
+            match object.key.strip_prefix(directory) {
+                None => page.unusable += 1,
+                // The object that stands for the directory itself.
+                Some("") if object.version.length_bytes == 0 => {}
+                Some(segment) => self.put(&mut page, number, segment, Found::File(object.version)),
+            }
+        }
+        for prefix in listed.prefixes {
+            let segment = prefix.strip_prefix(directory);
+            match segment.and_then(|rest| rest.strip_suffix('/')) {
+                None => page.unusable += 1,
+                Some(segment) => self.put(&mut page, number, segment, Found::Directory),
+            }
+        }
+        page
+    }
+
+    /// Adds a name to a page, unless another page has it already: a prefix may come several times.
+    fn put(&mut self, page: &mut Page, number: usize, segment: &str, found: Found) {
+        let mut name = name::of_segment(segment).into_owned();
+        let mut is_itself = name == segment.as_bytes();
+        if found == Found::Directory && self.places.contains_key(&cookie_of(&name, false)) {
+            name = name::beside_file(&name);
+            is_itself = false;
+        }
+        let cookie = cookie_of(&name, found == Found::Directory);
+        let slot = u32::try_from(number).unwrap_or(u32::MAX);
+        let at = u32::try_from(page.items.len()).unwrap_or(u32::MAX);
+        if let Some((other, place)) = self.places.get(&cookie) {
+            // A page that comes again has its own names.
+            let there = page.items.get(*place as usize);
+            if *other != slot || there.is_some_and(|item| item.cookie == cookie) {
+                page.unusable += u64::from(found != Found::Directory);
+                return;
+            }
+        } else {
+            self.digest ^= cookie;
+        }
+        self.places.insert(cookie, (slot, at));
+        let item = Item {
+            name: name.into(),
+            segment: (!is_itself).then(|| segment.into()),
+            found,
+            cookie,
+        };
+        page.bytes += item.bytes();
+        page.items.push(item);
+    }
+
+    /// Where the listing goes on behind the name with this cookie; up to [`DOTS`]: its begin.
+    pub(super) fn place_after(&self, cookie: u64) -> Place {
+        if cookie <= DOTS {
+            return self.place(0, 0);
+        }
+        match self.places.get(&cookie) {
+            Some((slot, at)) => self.place(*slot as usize, *at as usize + 1),
+            None if self.is_whole => Place::Unknown,
+            // It may be of a listing before this one.
+            None => Place::Next(self.next.clone()),
+        }
+    }
+
+    fn place(&self, number: usize, at: usize) -> Place {
+        let mut slots = self.slots.iter().enumerate().skip(number);
+        // A page may have nothing that is not on others.
+        let found =
+            slots.find(|(other, slot)| *other > number && slot.items > 0 || at < slot.items);
+        match found {
+            Some((other, slot)) => match &slot.page {
+                Some(page) => Place::At(page.clone(), if other == number { at } else { 0 }),
+                None => Place::Gone(other, slot.token.clone()),
+            },
+            None if self.is_whole => Place::End,
+            None => Place::Next(self.next.clone()),
+        }
+    }
+
+    /// A name, if its page is kept.
+    pub(super) fn find(&self, name: &[u8]) -> Option<Item> {
+        [false, true].into_iter().find_map(|is_directory| {
+            let (slot, at) = self.places.get(&cookie_of(name, is_directory))?;
+            let page = self.slots.get(*slot as usize)?.page.as_ref()?;
+            let item = page.items.get(*at as usize)?;
+            (*item.name == *name).then(|| item.clone())
+        })
+    }
+
+    /// Whether a name is absent for sure: all pages have come, and none had it.
+    pub(super) fn lacks(&self, name: &[u8]) -> bool {
+        let has = |is_directory| self.places.contains_key(&cookie_of(name, is_directory));
+        self.is_whole && !has(false) && !has(true)
+    }
+}
+
+/// By which a listing goes on behind a name.
+fn cookie_of(name: &[u8], is_directory: bool) -> u64 {
+    let kind = if is_directory { "/" } else { "" };
+    let text = String::from_utf8_lossy(name);
+    let (number, _) = hash_of(&[&text, kind].concat()).halves();
+    // Clients of NFS may take it for a signed number.
+    (number >> 1).max(DOTS + 1)
+}

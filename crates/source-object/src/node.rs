@@ -1,0 +1,82 @@
+//! One object that fronts know: a directory or a file.
+
+use std::sync::Arc;
+
+use pagewell_fs::FileId;
+
+use super::directory::Directory;
+use super::file::File;
+use super::identifier::{Hash, Identifier, Kind};
+
+/// See the module's text. It keeps the directories above it.
+pub(super) struct Node {
+    identifier: Identifier,
+    /// Of a directory with its slash; of the root the prefix that all keys have.
+    key: Box<str>,
+    parent: Option<Arc<Self>>,
+    body: Body,
+}
+
+enum Body {
+    Directory(Directory),
+    File(File),
+}
+
+impl Node {
+    /// The object with this key in a directory; without one, the root.
+    pub(super) fn new(kind: Kind, hash: Hash, key: &str, parent: Option<&Arc<Self>>) -> Self {
+        let ancestors = parent.map_or_else(Vec::new, |parent| parent.way());
+        Self {
+            identifier: Identifier::new(kind, hash, &ancestors),
+            key: key.into(),
+            parent: parent.cloned(),
+            body: match kind {
+                Kind::Directory => Body::Directory(Directory::default()),
+                Kind::File => Body::File(File::default()),
+            },
+        }
+    }
+
+    /// The hashes of the directories from the root's child to this one, which is one.
+    pub(super) fn way(&self) -> Vec<Hash> {
+        let mut way = Vec::new();
+        let mut node = self;
+        while let Some(parent) = &node.parent {
+            way.push(node.identifier.hash());
+            node = parent;
+        }
+        way.reverse();
+        way
+    }
+
+    pub(super) fn hash(&self) -> Hash {
+        self.identifier.hash()
+    }
+
+    pub(super) fn id(&self) -> FileId {
+        self.identifier.to_id()
+    }
+
+    pub(super) fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The directory that it is in; the root is in itself.
+    pub(super) fn parent(self: &Arc<Self>) -> &Arc<Self> {
+        self.parent.as_ref().unwrap_or(self)
+    }
+
+    pub(super) fn directory(&self) -> Option<&Directory> {
+        match &self.body {
+            Body::Directory(directory) => Some(directory),
+            Body::File(_) => None,
+        }
+    }
+
+    pub(super) fn file(&self) -> Option<&File> {
+        match &self.body {
+            Body::File(file) => Some(file),
+            Body::Directory(_) => None,
+        }
+    }
+}

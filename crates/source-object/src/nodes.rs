@@ -1,0 +1,64 @@
+//! The objects that memory has, by their hashes.
+//!
+//! An object is in memory once, as long as anything uses it; beyond that the ones that were used
+//! last are kept. What is forgotten is found again by its identifier.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+
+use pagewell_base::sync::Mutex;
+
+use super::identifier::{Hash, Kind};
+use super::node::Node;
+
+/// Objects that are kept though nothing uses them.
+pub(super) const KEPT_MAX: usize = 65_536;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct Nodes(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    known: HashMap<(Hash, bool), Weak<Node>>,
+    /// Used last at the back.
+    kept: VecDeque<Arc<Node>>,
+}
+
+impl Nodes {
+    /// The object, if memory has it.
+    pub(super) fn get(&self, hash: Hash, kind: Kind) -> Option<Arc<Node>> {
+        let state = self.0.lock();
+        state.known.get(&(hash, kind == Kind::Directory))?.upgrade()
+    }
+
+    /// The object, made by `make` if memory has none.
+    pub(super) fn get_or_make(
+        &self,
+        hash: Hash,
+        kind: Kind,
+        make: impl FnOnce() -> Node,
+    ) -> Arc<Node> {
+        let mut state = self.0.lock();
+        let known = state.known.get(&(hash, kind == Kind::Directory));
+        if let Some(node) = known.and_then(Weak::upgrade) {
+            return node;
+        }
+        let node = Arc::new(make());
+        state
+            .known
+            .insert((hash, kind == Kind::Directory), Arc::downgrade(&node));
+        state.kept.push_back(node.clone());
+        let mut forgotten = Vec::new();
+        if state.kept.len() > KEPT_MAX {
+            forgotten.extend(state.kept.pop_front());
+        }
+        if state.known.len() > 2 * KEPT_MAX.max(state.kept.len()) {
+            state.known.retain(|_, node| node.strong_count() > 0);
+        }
+        drop(state);
+        // Its pages go with it, and perhaps the directories above it: not under the lock.
+        drop(forgotten);
+        node
+    }
+}

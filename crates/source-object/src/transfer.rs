@@ -1,0 +1,350 @@
+//! Bytes of one version of an object on their way from a remote into the memory of a request.
+//!
+//! One copy: from where the transport has them to the page. Pages that come whole go to the disk
+//! tier, if there is one, and are taken from there before they are asked for.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pagewell_base::sync::Mutex;
+use pagewell_counters::names;
+use pagewell_device::{Error as DeviceError, Geometry, Operation, Outcome, Request, complete};
+use pagewell_disk_tier::{PAGE_BYTES, PageName, Tier};
+use pagewell_object_client::{Error as RemoteError, Remote, Result as RemoteResult, Sink, Version};
+use rustix::io::Errno;
+
+use super::error;
+use super::identifier::hash_of;
+
+/// Longest range of one request.
+const TRANSFER_BYTES_MAX: u32 = 8 << 20;
+/// Requests at a time.
+const QUEUE_DEPTH: u32 = 64;
+/// The requests that a server is best asked for, in bytes: a round trip of 10 ms brings as much at
+/// 100 MB/s.
+pub(super) const REQUEST_BYTES: u64 = 1 << 20;
+
+/// Alignment and limits of requests: a page at least, as a request costs more than its bytes.
+pub(super) const GEOMETRY: Geometry = Geometry {
+    logical_block_bytes: PAGE_BYTES as u32,
+    memory_alignment_bytes: 1,
+    transfer_bytes_max: TRANSFER_BYTES_MAX,
+    rotational: false,
+    queue_depth: QUEUE_DEPTH,
+};
+
+/// One version of one object at a remote.
+pub(super) struct RemoteVersion {
+    remote: Arc<dyn Remote>,
+    key: Box<str>,
+    version: Version,
+    tier: Option<ObjectTier>,
+    /// As messages call it.
+    name: String,
+    /// The remote has another version, or none.
+    is_gone: AtomicBool,
+    /// Why the last fetch failed.
+    failure: Mutex<Option<RemoteError>>,
+}
+
+impl RemoteVersion {
+    pub(super) fn new(
+        remote: Arc<dyn Remote>,
+        key: &str,
+        version: Version,
+        tier: Option<Arc<Tier>>,
+    ) -> Self {
+        let name = match remote.describe() {
+            // An address on the web names the object already.
+            whole if whole.ends_with(key) => whole,
+            place => format!("{place}: {key}"),
+        };
+        // Without a strong tag two versions may look alike.
+        let tag = version.strong_etag().unwrap_or_default();
+        let text = format!("{name}\n{}\n{tag}", version.length_bytes);
+        let tier = tier.filter(|_| !version.is_weak()).map(|tier| ObjectTier {
+            tier,
+            object: hash_of(&text).bytes(),
+        });
+        Self {
+            tier,
+            name,
+            remote,
+            key: key.into(),
+            version,
+            is_gone: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) fn version(&self) -> &Version {
+        &self.version
+    }
+
+    /// Whether the remote had another version, or none, when it was asked for bytes.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Why the last fetch failed, for people.
+    pub(super) fn failure(&self) -> Option<String> {
+        let failure = self.failure.lock();
+        failure
+            .as_ref()
+            .map(|error| format!("{}: {error}", self.name))
+    }
+
+    /// Serves a request of the cache. Bytes behind the end are zeros.
+    pub(super) fn submit(self: &Arc<Self>, request: Request) {
+        match request.operation() {
+            Operation::Flush => complete_whole(request),
+            Operation::Write => {
+                let offset = request.offset();
+                let refused = DeviceError::failed(&self.name, offset, Errno::ROFS);
+                complete_at(request, 0, refused);
+            }
+            Operation::Read => match &self.tier {
+                Some(tier) => self.read_through(tier, request),
+                None => self.fetch(request, None),
+            },
+        }
+    }
+
+    /// Fetches what a request is for; pages that come whole go to the tier.
+    fn fetch(self: &Arc<Self>, request: Request, tier: Option<&ObjectTier>) {
+        let offset = request.offset();
+        let there = request.bytes_there(self.version.length_bytes);
+        let mut arrival = Arrival {
+            from: self.clone(),
+            tier: tier.cloned(),
+            request: Some(request),
+            segment: 0,
+            filled_bytes: 0,
+            within_bytes: 0,
+        };
+        if there == 0 {
+            arrival.finish(Ok(()));
+            return;
+        }
+        let range = offset..offset + there as u64;
+        let sink = Box::new(arrival);
+        self.remote.fetch(&self.key, &self.version, range, sink);
+    }
+
+    /// Takes from the tier the pages that it has, and fetches the others, those side by side with
+    /// one request.
+    fn read_through(self: &Arc<Self>, tier: &ObjectTier, request: Request) {
+        let mut lengths = Vec::new();
+        let mut are_kept = Vec::new();
+        let (mut at, end) = (request.offset(), request.offset() + request.len() as u64);
+        while at < end {
+            let next = (at / PAGE_BYTES as u64 + 1) * PAGE_BYTES as u64;
+            let length = usize::try_from(next.min(end) - at).unwrap_or(PAGE_BYTES);
+            let is_kept = tier.tier.has(&tier.name_at(at));
+            match (lengths.last_mut(), are_kept.last()) {
+                (Some(before), Some(false)) if !is_kept => *before += length,
+                _ => {
+                    lengths.push(length);
+                    are_kept.push(is_kept);
+                }
+            }
+            at += length as u64;
+        }
+        for (piece, is_kept) in request.split(&lengths).into_iter().zip(are_kept) {
+            if is_kept {
+                self.take(tier, piece);
+            } else {
+                self.fetch(piece, Some(tier));
+            }
+        }
+    }
+
+    /// Serves a request within one page from the tier, or fetches it where the tier has lost it.
+    fn take(self: &Arc<Self>, tier: &ObjectTier, mut request: Request) {
+        let (from, tier) = (self.clone(), tier.clone());
+        let name = tier.name_at(request.offset());
+        let within = usize::try_from(request.offset() % PAGE_BYTES as u64).unwrap_or(0);
+        let there = request.bytes_there(self.version.length_bytes);
+        let again = tier.clone();
+        again.tier.read(name, move |found| {
+            let found = found.and_then(|page| page.get(within..within + there));
+            let Some(mut bytes) = found else {
+                return from.fetch(request, Some(&tier));
+            };
+            for place in request.slices_mut() {
+                let (now, later) = bytes.split_at(place.len().min(bytes.len()));
+                let (filled, behind) = place.split_at_mut(now.len());
+                filled.copy_from_slice(now);
+                behind.fill(0);
+                bytes = later;
+            }
+            complete_whole(request);
+        });
+    }
+}
+
+/// The pages of one version in the disk tier.
+#[derive(Clone)]
+struct ObjectTier {
+    tier: Arc<Tier>,
+    object: [u8; 16],
+}
+
+impl ObjectTier {
+    /// The page with this byte.
+    fn name_at(&self, offset: u64) -> PageName {
+        PageName {
+            object: self.object,
+            page: offset / PAGE_BYTES as u64,
+        }
+    }
+
+    /// Keeps those pages that a request has brought whole, to their end or that of the object.
+    fn keep(&self, request: &Request, length_bytes: u64) {
+        let mut page = Vec::with_capacity(PAGE_BYTES);
+        let mut at = request.offset();
+        for mut bytes in request.slices() {
+            while !bytes.is_empty() {
+                let within = usize::try_from(at % PAGE_BYTES as u64).unwrap_or(0);
+                let (now, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - within));
+                bytes = later;
+                if page.len() == within {
+                    page.extend_from_slice(now);
+                }
+                let start = at - within as u64;
+                at += now.len() as u64;
+                let wanted = (length_bytes.saturating_sub(start)).min(PAGE_BYTES as u64);
+                let wanted = usize::try_from(wanted).unwrap_or(PAGE_BYTES);
+                if wanted > 0 && page.len() >= wanted {
+                    let whole = page.get(..wanted).unwrap_or_default();
+                    self.tier.write(self.name_at(start), whole);
+                }
+                if at.is_multiple_of(PAGE_BYTES as u64) {
+                    page.clear();
+                }
+            }
+        }
+    }
+}
+
+fn complete_whole(request: Request) {
+    let transferred_bytes = request.len();
+    complete(
+        request,
+        Outcome {
+            transferred_bytes,
+            result: Ok(()),
+        },
+    );
+}
+
+fn complete_at(request: Request, transferred_bytes: usize, error: DeviceError) {
+    complete(
+        request,
+        Outcome {
+            transferred_bytes,
+            result: Err(error),
+        },
+    );
+}
+
+/// A request that is being filled, in order. Dropped, it fails.
+struct Arrival {
+    from: Arc<RemoteVersion>,
+    /// Where whole pages go, too.
+    tier: Option<ObjectTier>,
+    request: Option<Request>,
+    /// Bytes of all segments that are filled.
+    filled_bytes: usize,
+    /// The segment that is being filled, and bytes of it that are.
+    segment: usize,
+    within_bytes: usize,
+}
+
+impl Arrival {
+    /// Fills the next bytes with these; what has no place is left out.
+    fn fill(&mut self, mut bytes: &[u8]) {
+        let Some(request) = &mut self.request else {
+            return;
+        };
+        for place in request.slices_mut().skip(self.segment) {
+            let free = place.get_mut(self.within_bytes..).unwrap_or_default();
+            let taken = free.len().min(bytes.len());
+            let (now, later) = bytes.split_at(taken);
+            if let Some(target) = free.get_mut(..taken) {
+                target.copy_from_slice(now);
+            }
+            self.filled_bytes += taken;
+            bytes = later;
+            if taken < free.len() {
+                self.within_bytes += taken;
+                return;
+            }
+            self.segment += 1;
+            self.within_bytes = 0;
+        }
+    }
+
+    fn finish(&mut self, result: RemoteResult<()>) {
+        let wanted = self.request.as_ref().map_or(0, |request| {
+            request.bytes_there(self.from.version.length_bytes)
+        });
+        let result = match result {
+            Ok(()) if self.filled_bytes < wanted => Err(RemoteError::Protocol(
+                "the server sent less than it announced".to_owned(),
+            )),
+            other => other,
+        };
+        let filled_bytes = self.filled_bytes;
+        if result.is_ok() {
+            self.fill_zeros();
+        }
+        let Some(request) = self.request.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => {
+                if let Some(tier) = &self.tier {
+                    tier.keep(&request, self.from.version.length_bytes);
+                }
+                complete_whole(request);
+            }
+            Err(failure) => {
+                if matches!(failure, RemoteError::Changed | RemoteError::NotFound) {
+                    names::OBJECT_CHANGED.add(1);
+                    self.from.is_gone.store(true, Ordering::Release);
+                }
+                let at = request.offset() + filled_bytes as u64;
+                let error = error::of_fetch(&self.from.name, at, &failure);
+                *self.from.failure.lock() = Some(failure);
+                complete_at(request, filled_bytes, error);
+            }
+        }
+    }
+
+    /// Behind the end of the object there are zeros.
+    fn fill_zeros(&mut self) {
+        let Some(request) = &mut self.request else {
+            return;
+        };
+        for place in request.slices_mut().skip(self.segment) {
+            let free = place.get_mut(self.within_bytes..).unwrap_or_default();
+            free.fill(0);
+            self.within_bytes = 0;
+        }
+    }
+}
+
+impl Sink for Arrival {
+    fn put(&mut self, bytes: &[u8]) {
+        self.fill(bytes);
+    }
+
+    fn end(mut self: Box<Self>, result: RemoteResult<()>) {
+        self.finish(result);
+    }
+}
