@@ -5,7 +5,8 @@
 mod client;
 mod origin;
 
-use std::io::{ErrorKind, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use client::{Client, Reply};
@@ -381,4 +382,39 @@ fn another_process_asks_by_http() {
     std::io::Write::write_all(&mut other, b"\x16\x03\r\n\r\n").unwrap();
     let _ = other.read(&mut [0]);
     assert_eq!(ask("POST", "/release", "").0, 200);
+}
+
+#[test]
+fn the_program_says_where_it_listens() {
+    let origin = Origin::start();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_pagewell-object-proxy"));
+    let program = program.arg(origin.address().to_string());
+    let program = program.args(["--script", "get only=1 weak-etag; get only=2 hang"]);
+    let mut child = program.stdout(Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    output.read_line(&mut ready).unwrap();
+    let words: Vec<&str> = ready.split_whitespace().collect();
+    let ["ready", address, "control", control] = words[..] else {
+        panic!("{ready}");
+    };
+    let mut client = Client::connect(address.parse().unwrap());
+    let reply = client.get("/object", Some("bytes=0-9")).unwrap();
+    assert_eq!(reply.field("etag"), Some("W/\"one\""));
+    let mut asking = Client::connect(control.parse().unwrap());
+    let counts = asking.get("/counts", None).unwrap();
+    assert!(String::from_utf8_lossy(&counts.body).contains("\"connections\":1"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let mut program = Command::new(env!("CARGO_BIN_EXE_pagewell-object-proxy"));
+    let output = program
+        .args(["127.0.0.1:9", "--script", "get explode"])
+        .output();
+    let output = output.unwrap();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        !output.status.success() && error.contains("'explode'"),
+        "{error}"
+    );
 }
