@@ -20,6 +20,11 @@
 //! slot, a thousandth of it. Pages on their way to the disk are at most [`WRITING_PAGES_MAX`]; more
 //! are not kept.
 //!
+//! **Why not `foyer`.** It keeps entries of any length in a log of regions behind a memory cache of
+//! its own, on tokio. Here the memory in front is the page cache, all entries have one length, and
+//! the rings of `device` carry them: fixed slots need no log, no cleaning and no second copy in
+//! memory.
+//!
 //! **Known weaknesses.** Parts of pages are not kept. An object of a server that gives no strong
 //! tag is not kept, as its versions may look alike. One process has the folder.
 
