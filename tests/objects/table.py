@@ -18,7 +18,7 @@ def cells_of(line):
 
 
 def row_of(cells):
-    return "| " + " | ".join(cells) + " |\n"
+    return "|" + "|".join(f" {cell} " if cell else " " for cell in cells) + "|\n"
 
 
 class Table:

@@ -2,7 +2,7 @@
 
 use std::time::UNIX_EPOCH;
 
-use pagewell_object_client::{Bytes, Condition, Error, Metadata, WritableRemote};
+use pagewell_object_client::{Bytes, Condition, Error, Metadata, Options, WritableRemote};
 use pagewell_object_proxy::Kind;
 
 use crate::place::{Place, cell};
@@ -246,4 +246,85 @@ fn s3_versions() {
     assert_eq!((bytes.len(), result), (0, Err(Error::Changed)));
     assert!(read(remote, "versions/one").unwrap() == new);
     cell("a version that is gone", "changed");
+}
+
+#[test]
+#[ignore = "needs a server: tests/objects/run.sh"]
+fn s3_file_and_prefix() {
+    let place = Place::bucket("");
+    let (file, below) = (bytes(1, 1_000), bytes(2, 1_000));
+    put(&place, "both/a", &file);
+    let body = Bytes::copy_from_slice(&below);
+    let metadata = Metadata::new();
+    let second = writable(&place).put("both/a/b", body, &Condition::Absent, &metadata);
+    let remote = place.remote.as_ref();
+    assert!(read(remote, "both/a").unwrap() == file);
+    let seen = match second {
+        Ok(_) => {
+            assert!(read(remote, "both/a/b").unwrap() == below);
+            let page = list_all(remote, "both/", 1000).unwrap();
+            assert_eq!((page.objects.len(), page.prefixes.len()), (1, 1));
+            "ok"
+        }
+        Err(error) => {
+            assert_eq!(remote.head("both/a/b").unwrap_err(), Error::NotFound);
+            name_of(&error)
+        }
+    };
+    cell("key `a/b` beside `a`", seen);
+}
+
+/// How a mistake in the options ends.
+fn mistake(row: &str, bucket: &str, change: impl FnOnce(&mut Options)) {
+    let place = Place::wrong(bucket, change);
+    let remote = place.remote.as_ref();
+    let listed = list(remote, "", true, None, 10).map(drop);
+    let body = Bytes::from_static(b"x");
+    let metadata = Metadata::new();
+    let written = writable(&place).put("mistake", body, &Condition::Always, &metadata);
+    let written = written.map(drop);
+    // A HEAD has no text that says why.
+    let looked_at = remote.head("mistake").map(drop);
+    assert_eq!(
+        looked_at.is_ok(),
+        written.is_ok(),
+        "{row}: {looked_at:?}, {written:?}"
+    );
+    for error in [&listed, &written, &looked_at]
+        .into_iter()
+        .filter_map(|it| it.as_ref().err())
+    {
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+    let name = |result: &Result<(), Error>| result.as_ref().err().map_or("accepted", name_of);
+    cell(
+        row,
+        &match (name(&listed), name(&written)) {
+            (list, write) if list == write => list.to_owned(),
+            (list, write) => format!("list {list}, write {write}"),
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs a server: tests/objects/run.sh"]
+fn s3_mistakes() {
+    mistake("wrong secret key", "bucket", |options| {
+        if let Some(keys) = &mut options.keys {
+            keys.secret_access_key = "another".to_owned();
+        }
+    });
+    mistake("wrong access key", "bucket", |options| {
+        if let Some(keys) = &mut options.keys {
+            keys.access_key_id = "another".to_owned();
+        }
+    });
+    mistake("another region", "bucket", |options| {
+        options.region = Some("eu-central-1".to_owned());
+    });
+    mistake("no keys", "bucket", |options| {
+        options.keys = None;
+        options.anonymous = true;
+    });
+    mistake("no such bucket", "absent", |_| {});
 }

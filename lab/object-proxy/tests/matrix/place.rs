@@ -51,6 +51,10 @@ fn options(endpoint: SocketAddr) -> Options {
     }
 }
 
+fn impatient(options: &mut Options) {
+    options.retry = Duration::from_secs(1);
+}
+
 /// A remote behind a proxy of its own.
 pub(crate) struct Place {
     pub(crate) proxy: Proxy,
@@ -58,35 +62,42 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    fn new(url: impl Fn(SocketAddr) -> String, script: &str, retry: Option<Duration>) -> Self {
+    fn new(
+        url: impl Fn(SocketAddr) -> String,
+        script: &str,
+        change: impl FnOnce(&mut Options),
+    ) -> Self {
         let script: Script = script.parse().unwrap();
         let proxy = Proxy::start(address(), script).unwrap();
         let mut options = options(proxy.address());
-        options.retry = retry.unwrap_or(options.retry);
+        change(&mut options);
         let remote = open(&url(proxy.address()), &options).unwrap();
         Self { proxy, remote }
     }
 
     /// The bucket.
     pub(crate) fn bucket(script: &str) -> Self {
-        Self::new(|_| "s3://bucket".to_owned(), script, None)
+        Self::new(|_| "s3://bucket".to_owned(), script, |_| {})
     }
 
     /// The bucket, by a client that gives up soon.
     pub(crate) fn impatient_bucket(script: &str) -> Self {
-        let retry = Some(Duration::from_secs(1));
-        Self::new(|_| "s3://bucket".to_owned(), script, retry)
+        Self::new(|_| "s3://bucket".to_owned(), script, impatient)
+    }
+
+    /// A bucket, by a client that is mistaken.
+    pub(crate) fn wrong(bucket: &str, mistake: impl FnOnce(&mut Options)) -> Self {
+        Self::new(|_| format!("s3://{bucket}"), "", mistake)
     }
 
     /// The whole web server.
     pub(crate) fn web(script: &str) -> Self {
-        Self::new(|address| format!("http://{address}/"), script, None)
+        Self::new(|address| format!("http://{address}/"), script, |_| {})
     }
 
     /// The same, by a client that gives up soon.
     pub(crate) fn impatient_web(script: &str) -> Self {
-        let retry = Some(Duration::from_secs(1));
-        Self::new(|address| format!("http://{address}/"), script, retry)
+        Self::new(|address| format!("http://{address}/"), script, impatient)
     }
 
     /// What happens from now on.
