@@ -263,6 +263,12 @@ mimetype.assign = ( "" => "application/octet-stream" )
 END
 }
 
+# Becomes a program, which ends with this script however that ends.
+become() {
+    ! command -v setpriv >/dev/null || set -- setpriv --pdeathsig TERM "$@"
+    exec "$@"
+}
+
 # Becomes the server.
 serve() {
     local root=$store/$name/root
@@ -270,27 +276,27 @@ serve() {
     export HOME=$work XDG_CACHE_HOME=$work XDG_CONFIG_HOME=$work XDG_DATA_HOME=$work
     case $name in
         versitygw)
-            exec "$store/$name/versitygw" --port "127.0.0.1:$port" --keep-alive --quiet \
+            become "$store/$name/versitygw" --port "127.0.0.1:$port" --keep-alive --quiet \
                 --access "$ACCESS_KEY" --secret "$SECRET_KEY" posix "$folder"
             ;;
         rclone)
-            exec "$store/$name/rclone" serve s3 "$folder" --addr "127.0.0.1:$port" \
+            become "$store/$name/rclone" serve s3 "$folder" --addr "127.0.0.1:$port" \
                 --auth-key "$ACCESS_KEY,$SECRET_KEY"
             ;;
-        moto) exec "$store/$name/bin/moto_server" -H 127.0.0.1 -p "$port" ;;
+        moto) become "$store/$name/bin/moto_server" -H 127.0.0.1 -p "$port" ;;
         s3mock)
-            exec java -Xmx512m -jar "$store/$name/s3mock-5.2.0-exec.jar" --server.address=127.0.0.1 \
+            become java -Xmx512m -jar "$store/$name/s3mock-5.2.0-exec.jar" --server.address=127.0.0.1 \
                 --server.port=0 "--com.adobe.testing.s3mock.httpPort=$port" \
                 "--com.adobe.testing.s3mock.store.root=$folder"
             ;;
-        nginx) exec "$root/usr/sbin/nginx" -p "$work" -c "$work/nginx.conf" -e stderr ;;
-        apache) exec "$root/usr/sbin/apache2" -f "$work/apache.conf" -D FOREGROUND ;;
+        nginx) become "$root/usr/sbin/nginx" -p "$work" -c "$work/nginx.conf" -e stderr ;;
+        apache) become "$root/usr/sbin/apache2" -f "$work/apache.conf" -D FOREGROUND ;;
         lighttpd)
-            exec "$root/usr/sbin/lighttpd" -D -f "$work/lighttpd.conf" -m "$root/usr/lib/lighttpd"
+            become "$root/usr/sbin/lighttpd" -D -f "$work/lighttpd.conf" -m "$root/usr/lib/lighttpd"
             ;;
-        busybox) exec "$root/bin/busybox" httpd -f -p "127.0.0.1:$port" -h "$folder" ;;
-        caddy) exec "$store/$name/caddy" file-server --root "$folder" --listen "127.0.0.1:$port" ;;
-        python) exec python3 -m http.server "$port" --bind 127.0.0.1 --directory "$folder" ;;
+        busybox) become "$root/bin/busybox" httpd -f -p "127.0.0.1:$port" -h "$folder" ;;
+        caddy) become "$store/$name/caddy" file-server --root "$folder" --listen "127.0.0.1:$port" ;;
+        python) become python3 -m http.server "$port" --bind 127.0.0.1 --directory "$folder" ;;
         *) die "no way to run '$name'" ;;
     esac
 }
