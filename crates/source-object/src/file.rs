@@ -23,10 +23,11 @@ struct State {
     data: Option<Arc<VersionData>>,
     /// Opens that were not closed.
     opens: u64,
-    /// Bytes of the data were given to a program that has it open.
-    is_read: bool,
-    /// The version that the last open began with.
-    opened: Option<Version>,
+    /// The version that programs with it open have bytes of, from here or from their kernel; while
+    /// none has it open, the one that the kernel may have bytes of.
+    given: Option<Version>,
+    /// When the remote gave no answer last.
+    silent_at: Option<Instant>,
 }
 
 /// A version, and when the remote had it.
@@ -64,7 +65,7 @@ impl File {
     }
 
     /// The version as the remote has it now. One that gives no answer is believed to have what it
-    /// had: what memory has of it can be read on.
+    /// had: what memory has of it can be read on. One that refuses is not.
     pub(super) fn ask(&self, key: &str, data: &Data) -> Result<Version> {
         let at = Instant::now();
         match data.remote().head(key) {
@@ -73,11 +74,17 @@ impl File {
                 Ok(found.version)
             }
             Err(RemoteError::NotFound) => {
-                *self.0.lock() = State::default();
+                let mut state = self.0.lock();
+                // A program that has bytes of it gets none of what comes in its place.
+                let data = state.data.take();
+                state.seen = None;
+                drop(state);
+                drop(data);
                 Err(Error::NotFound)
             }
-            Err(failure) => {
+            Err(failure @ (RemoteError::Unreachable(_) | RemoteError::TryLater(_))) => {
                 let mut state = self.0.lock();
+                state.silent_at = Some(Instant::now());
                 let Some(seen) = &mut state.seen else {
                     return Err(error::of_call(failure));
                 };
@@ -85,6 +92,7 @@ impl File {
                 seen.at = Instant::now();
                 Ok(seen.version.clone())
             }
+            Err(failure) => Err(error::of_call(failure)),
         }
     }
 
@@ -94,17 +102,19 @@ impl File {
         Some(state.seen.as_ref()?.version.clone())
     }
 
-    /// Counts an open. Whether what the kernel kept of an earlier one is still valid.
-    pub(super) fn open(&self) -> bool {
+    /// Counts an open. Whether what the kernel kept of an earlier one is still valid: never where
+    /// memory has no pages, and the remote was not asked.
+    pub(super) fn open(&self, has_pages: bool) -> bool {
         let mut state = self.0.lock();
-        let version = state.seen.as_ref().map(|seen| seen.version.clone());
-        state.is_read &= state.opens > 0;
-        state.opens += 1;
-        let before = std::mem::replace(&mut state.opened, version);
-        match (&before, &state.opened) {
-            (Some(before), Some(version)) => before.is_same(version),
+        let is_kept = match (&state.given, &state.seen) {
+            (Some(given), Some(seen)) => has_pages && given.is_same(&seen.version),
             _ => false,
+        };
+        if state.opens == 0 && !is_kept {
+            state.given = None;
         }
+        state.opens += 1;
+        is_kept
     }
 
     /// Ends an open.
@@ -119,9 +129,10 @@ impl File {
         state.data.as_ref().is_some_and(|data| data.has_pages())
     }
 
-    /// Whether it was seen within the time in which a silent remote is not asked again.
-    pub(super) fn was_just_seen(&self) -> bool {
-        self.fresh(AGAIN_AFTER).is_some()
+    /// Whether the remote was silent so lately that it is not asked again.
+    pub(super) fn was_just_silent(&self) -> bool {
+        let silent_at = self.0.lock().silent_at;
+        silent_at.is_some_and(|at| at.elapsed() < AGAIN_AFTER)
     }
 
     /// The data of the version that was seen last. An open file keeps the version of which it has
@@ -134,17 +145,10 @@ impl File {
         let is_current = |open: &VersionData| open.version().is_same(&seen.version);
         match &state.data {
             Some(open) if is_current(open) => return Ok(Some(open.clone())),
-            Some(_) if state.opens > 0 && state.is_read => {
-                return Err(Error::Io(format!(
-                    "{}: {key}: was replaced while it was open",
-                    data.remote().describe()
-                )));
-            }
-            _ => {}
+            _ => state.check_given(&seen.version, key, data)?,
         }
         let opened = Arc::new(data.open(key, &seen.version));
         let before = state.data.replace(opened.clone());
-        state.is_read = false;
         drop(state);
         drop(before);
         Ok(Some(opened))
@@ -176,7 +180,12 @@ impl File {
             }
             match open.read(offset, length as usize, may_block) {
                 Ok(payload) => {
-                    self.0.lock().is_read = true;
+                    let mut state = self.0.lock();
+                    // It may have been replaced, and read by another thread, since.
+                    state.check_given(&version, key, data)?;
+                    if state.opens > 0 && state.given.is_none() {
+                        state.given = Some(version.clone());
+                    }
                     return Ok(Bytes { payload, version });
                 }
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
@@ -187,6 +196,19 @@ impl File {
                 }
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+impl State {
+    /// Refuses bytes of this version to programs that have bytes of another.
+    fn check_given(&self, version: &Version, key: &str, data: &Data) -> Result<()> {
+        match &self.given {
+            Some(given) if self.opens > 0 && !given.is_same(version) => Err(Error::Io(format!(
+                "{}: {key}: was replaced while it was open",
+                data.remote().describe()
+            ))),
+            _ => Ok(()),
         }
     }
 }

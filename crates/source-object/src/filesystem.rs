@@ -374,14 +374,15 @@ impl FileSystem for ObjectFileSystem {
         let Some(file) = node.file() else {
             return Ok(Opened::plain(self.of_directory(&node)));
         };
-        let attributes = if file.has_pages() && !file.was_just_seen() {
+        let has_pages = file.has_pages();
+        let attributes = if has_pages && !file.was_just_silent() {
             Error::WouldBlock.unless(call.may_block)?;
             let version = file.ask(node.key(), &self.data).map_err(gone)?;
             self.of_file(&node, &version)
         } else {
             self.attributes_of(call, &node)?
         };
-        let keep_cache = file.open();
+        let keep_cache = file.open(has_pages);
         Ok(Opened {
             attributes,
             keep_cache,

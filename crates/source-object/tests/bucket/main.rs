@@ -312,6 +312,71 @@ fn an_open_sees_what_was_replaced_within_the_age() {
 }
 
 #[test]
+fn an_open_asks_though_the_one_before_has_just_asked() {
+    let bucket = Arc::new(Bucket::new(1000));
+    bucket.put("file", "old");
+    let mounted = Mounted::new(&bucket, "", LONG);
+    let id = mounted.find("file").unwrap();
+    let open = || mounted.files.open(&mounted.call(), &id).unwrap();
+    let opened = open();
+    assert_eq!(mounted.read(&id, 0, 10).unwrap().0, b"old");
+    drop(opened);
+    assert!(open().keep_cache);
+    bucket.put("file", "newer");
+    let opened = open();
+    assert!(!opened.keep_cache && opened.attributes.size == 5);
+    assert_eq!(mounted.read(&id, 0, 10).unwrap().0, b"newer");
+    // A refusal is an answer: what memory has is not opened for one that may not read it.
+    bucket.refuse();
+    let refused = mounted.files.open(&mounted.call(), &id).err();
+    assert_eq!(refused, Some(Error::AccessDenied));
+}
+
+#[test]
+fn an_open_file_that_is_removed_and_made_again_has_no_bytes_of_the_new_one() {
+    let bucket = Arc::new(Bucket::new(1000));
+    let length = 8 << 20;
+    bucket.put("file", vec![1; length]);
+    let mounted = Mounted::new(&bucket, "", LONG);
+    let id = mounted.find("file").unwrap();
+    let opened = mounted.files.open(&mounted.call(), &id).unwrap();
+    assert_eq!(mounted.read(&id, 0, 1000).unwrap().0, [1; 1000]);
+    bucket.remove("file");
+    let gone = mounted.read(&id, 7 << 20, 1000);
+    assert_eq!(gone.unwrap_err(), Error::Stale);
+    bucket.put("file", vec![2; length]);
+    let next = mounted.read(&id, 7 << 20, 1000);
+    assert!(
+        matches!(&next, Err(Error::Io(text)) if text.contains("replaced")),
+        "{next:?}"
+    );
+    drop(opened);
+    let _opened = mounted.files.open(&mounted.call(), &id).unwrap();
+    assert_eq!(mounted.read(&id, 0, 1000).unwrap().0, [2; 1000]);
+}
+
+#[test]
+fn what_the_kernel_kept_of_a_version_is_not_joined_with_the_next_one() {
+    let bucket = Arc::new(Bucket::new(1000));
+    let length = 8 << 20;
+    bucket.put("file", vec![1; length]);
+    let mounted = Mounted::new(&bucket, "", LONG);
+    let id = mounted.find("file").unwrap();
+    let open = || mounted.files.open(&mounted.call(), &id).unwrap();
+    let opened = open();
+    mounted.read(&id, 0, 1000).unwrap();
+    drop(opened);
+    let opened = open();
+    assert!(opened.keep_cache, "its first bytes may be the kernel's");
+    bucket.put("file", vec![2; length]);
+    let next = mounted.read(&id, 7 << 20, 1000);
+    assert!(
+        matches!(&next, Err(Error::Io(text)) if text.contains("replaced")),
+        "{next:?}"
+    );
+}
+
+#[test]
 fn a_bucket_without_answers_leaves_what_memory_has() {
     let bucket = Arc::new(Bucket::new(1000).without_tags());
     bucket.put("dir/file", "bytes");

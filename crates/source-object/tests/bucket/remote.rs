@@ -29,6 +29,7 @@ struct State {
     versions: u64,
     asked: Asked,
     is_silent: bool,
+    is_closed: bool,
 }
 
 pub(crate) struct Bucket {
@@ -76,6 +77,11 @@ impl Bucket {
         self.state.lock().unwrap().is_silent = is_silent;
     }
 
+    /// Refuses to say what an object is from now on.
+    pub(crate) fn refuse(&self) {
+        self.state.lock().unwrap().is_closed = true;
+    }
+
     /// Holds bytes back from now on, or lets them go.
     pub(crate) fn hold(&self, is_held: bool) {
         *self.held.0.lock().unwrap() = is_held;
@@ -109,6 +115,9 @@ impl Remote for Bucket {
         state.asked.heads += 1;
         if state.is_silent {
             return Err(silent());
+        }
+        if state.is_closed {
+            return Err(Error::Denied("the test has taken the right".to_owned()));
         }
         let kept = state.objects.get(key).ok_or(Error::NotFound)?;
         Ok(ObjectInfo {
