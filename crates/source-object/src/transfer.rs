@@ -61,7 +61,8 @@ impl RemoteVersion {
         };
         // Without a strong tag two versions may look alike.
         let tag = version.strong_etag().unwrap_or_default();
-        let text = format!("{name}\n{}\n{tag}", version.length_bytes);
+        let place = remote.describe();
+        let text = format!("{place}\n{key}\n{}\n{tag}", version.length_bytes);
         let tier = tier.filter(|_| !version.is_weak()).map(|tier| ObjectTier {
             tier,
             object: hash_of(&text).bytes(),
@@ -318,6 +319,8 @@ impl Arrival {
                     names::OBJECT_CHANGED.add(1);
                     self.from.is_gone.store(true, Ordering::Release);
                 }
+                // What failed has not all of its bytes, though the end may have failed alone.
+                let filled_bytes = filled_bytes.min(request.len().saturating_sub(1));
                 let at = request.offset() + filled_bytes as u64;
                 let error = error::of_fetch(&self.from.name, at, &failure);
                 *self.from.failure.lock() = Some(failure);

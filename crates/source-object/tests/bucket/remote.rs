@@ -68,6 +68,16 @@ impl Bucket {
         state.objects.insert(key.to_owned(), kept);
     }
 
+    /// With the tag of another version of another object.
+    pub(crate) fn put_as(&self, key: &str, bytes: &str, version: u64) {
+        let kept = Kept {
+            bytes: bytes.into(),
+            version,
+        };
+        let mut state = self.state.lock().unwrap();
+        state.objects.insert(key.to_owned(), kept);
+    }
+
     pub(crate) fn remove(&self, key: &str) {
         self.state.lock().unwrap().objects.remove(key);
     }
