@@ -116,14 +116,17 @@ impl Directory {
         let mut was_asked = false;
         loop {
             let mut is_listed = false;
-            if let Some(listing) = &self.state.lock().listing
-                && (was_asked || listing.is_fresh(Instant::now(), asked.age))
-            {
-                if let Some(item) = listing.find(name) {
-                    return Ok(item);
+            if let Some(listing) = &self.state.lock().listing {
+                let now = Instant::now();
+                if was_asked || listing.is_fresh(now, asked.age) {
+                    if let Some(item) = listing.find(name) {
+                        return Ok(item);
+                    }
+                    Error::NotFound.when(listing.lacks(name))?;
+                    is_listed = listing.has_begun();
+                } else {
+                    is_listed = listing.is_growing(now) && name::is_plain(name);
                 }
-                Error::NotFound.when(listing.lacks(name))?;
-                is_listed = listing.has_begun();
             }
             Error::WouldBlock.unless(asked.may_block)?;
             if is_listed {

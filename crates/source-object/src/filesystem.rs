@@ -13,7 +13,7 @@ use pagewell_object_client::{Remote, Version};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
-use super::identifier::{Identifier, KeyHasher, Kind, hash_of};
+use super::identifier::{Hash, Identifier, KeyHasher, Kind, hash_of};
 use super::listing::{DOTS, Found, Item};
 use super::node::Node;
 use super::nodes::Nodes;
@@ -105,10 +105,9 @@ impl ObjectFileSystem {
             let mut found = None;
             directory.read(self.asked(call, &node), 0, &mut |item| {
                 let is_directory = item.found == Found::Directory;
-                let hash = self.hasher.of(&item.key(node.key()));
-                let is_it = level == depth
-                    && hash == identifier.hash()
-                    && is_directory == (identifier.kind() == Kind::Directory);
+                let hash = self.hash(&node, item);
+                let is_it =
+                    level == depth && hash == identifier.hash() && item.kind() == identifier.kind();
                 if is_it {
                     found = Some(self.child(&node, item));
                 } else if level < depth && is_directory && identifier.may_pass(level, hash) {
@@ -130,14 +129,16 @@ impl ObjectFileSystem {
         Ok(node)
     }
 
+    fn hash(&self, directory: &Node, item: &Item) -> Hash {
+        let key = item.key(directory.key());
+        self.hasher.of_object(item.kind(), &key)
+    }
+
     /// The object of a name in a directory.
     fn child(&self, parent: &Arc<Node>, item: &Item) -> Arc<Node> {
         let key = item.key(parent.key());
-        let hash = self.hasher.of(&key);
-        let kind = match item.found {
-            Found::Directory => Kind::Directory,
-            Found::File(_) => Kind::File,
-        };
+        let kind = item.kind();
+        let hash = self.hasher.of_object(kind, &key);
         let make = || Node::new(kind, hash, &key, Some(parent));
         let node = self.nodes.get_or_make(hash, kind, make);
         if let (Found::File(version), Some(file)) = (&item.found, node.file()) {
@@ -162,6 +163,7 @@ impl ObjectFileSystem {
             .and_then(|directory| directory.remembered(own.as_bytes(), self.age));
         if let Some(Item {
             found: Found::File(version),
+            segment: None,
             ..
         }) = listed
         {
@@ -352,7 +354,7 @@ impl FileSystem for ObjectFileSystem {
                     with_attributes.then(|| self.entry(&self.child(&node, item), &item.found));
                 visit(&DirectoryEntry {
                     name: &item.name,
-                    file_id: self.hasher.of(&item.key(node.key())).number(),
+                    file_id: self.hash(&node, item).number(),
                     cookie: item.cookie,
                     entry,
                 })

@@ -80,6 +80,18 @@ impl KeyHasher {
         hasher.write(key.as_bytes());
         Hash(hasher.finish128().as_bytes())
     }
+
+    /// Of an object of this kind with this key. A file may have the key of a directory, and has
+    /// another hash: what follows is in no key.
+    pub(super) fn of_object(&self, kind: Kind, key: &str) -> Hash {
+        if kind == Kind::Directory || !key.ends_with('/') {
+            return self.of(key);
+        }
+        let mut hasher = self.0;
+        hasher.write(key.as_bytes());
+        hasher.write_u8(0xff);
+        Hash(hasher.finish128().as_bytes())
+    }
 }
 
 /// The kinds of object.

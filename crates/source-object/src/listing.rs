@@ -11,13 +11,16 @@ use std::time::{Duration, Instant};
 
 use pagewell_object_client::{ListPage, Version};
 
-use super::identifier::hash_of;
+use super::identifier::{Kind, hash_of};
 use super::name;
 
 /// What the pages of one listing may take, in bytes, before the first of them are given up.
 pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
 /// What an allocation costs beside its bytes.
 const ALLOCATION_BYTES: usize = 16;
+/// How long a listing that has not come whole is not begun again for a name alone: there may be a
+/// reader that would never come to its end.
+const GROWS_FOR: Duration = Duration::from_secs(60);
 /// The cookies of `.` and `..`, and what all others are above.
 pub(super) const DOTS: u64 = 2;
 
@@ -63,6 +66,14 @@ impl Item {
         [directory, own.unwrap_or_default(), slash].concat()
     }
 
+    /// Its kind.
+    pub(super) fn kind(&self) -> Kind {
+        match self.found {
+            Found::Directory => Kind::Directory,
+            Found::File(_) => Kind::File,
+        }
+    }
+
     fn bytes(&self) -> usize {
         let segment = self
             .segment
@@ -99,6 +110,8 @@ struct Slot {
 /// See the module's text.
 pub(super) struct Listing {
     began: Instant,
+    /// When the last page came.
+    grown: Instant,
     slots: Vec<Slot>,
     /// Slot and place in its page by cookie.
     places: HashMap<u64, (u32, u32)>,
@@ -128,6 +141,7 @@ impl Listing {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             began: now,
+            grown: now,
             slots: Vec::new(),
             places: HashMap::new(),
             next: None,
@@ -145,6 +159,12 @@ impl Listing {
     /// Whether it began less than `age` ago.
     pub(super) fn is_fresh(&self, now: Instant, age: Duration) -> bool {
         now.saturating_duration_since(self.began) < age
+    }
+
+    /// Whether a reader may be on its way through it.
+    pub(super) fn is_growing(&self, now: Instant) -> bool {
+        let paused = now.saturating_duration_since(self.grown);
+        self.slots.len() > 1 && !self.is_whole && paused < GROWS_FOR
     }
 
     /// Whether any page has come.
@@ -181,6 +201,7 @@ impl Listing {
         directory: &str,
         listed: ListPage,
     ) -> Arc<Page> {
+        self.grown = Instant::now();
         let page = Arc::new(self.page_of(number, directory, listed));
         if let Some(slot) = self.slots.get_mut(number) {
             let before = slot.page.replace(page.clone());

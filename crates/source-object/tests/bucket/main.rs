@@ -167,6 +167,68 @@ fn names_that_no_file_can_have_are_shown_under_others() {
 }
 
 #[test]
+fn the_object_of_a_folder_is_another_one_than_the_folder() {
+    let bucket = Arc::new(Bucket::new(1000));
+    bucket.put("full/", "own");
+    bucket.put("full/inner/", "inner");
+    let mounted = Mounted::new(&bucket, "full/", LONG);
+    let (root, inner) = (mounted.files.root(), mounted.find("inner").unwrap());
+    assert_eq!(mounted.content("%"), b"own");
+    assert_eq!(mounted.content("inner/%"), b"inner");
+    let number = |id: &FileId| {
+        let attributes = mounted.files.attributes(&mounted.call(), id);
+        attributes.unwrap().file_id
+    };
+    for (directory, path) in [(root, "%"), (inner, "inner/%")] {
+        assert_ne!(number(&directory), number(&mounted.find(path).unwrap()));
+    }
+    let id = mounted.find("inner/%").unwrap();
+    let again = Mounted::new(&bucket, "full/", LONG);
+    assert_eq!(again.read(&id, 0, 10).unwrap().0, b"inner");
+}
+
+#[test]
+fn a_lookup_does_not_begin_a_listing_again_that_is_on_its_way() {
+    let bucket = Arc::new(Bucket::new(7));
+    for number in 0..50 {
+        bucket.put(&format!("f{number:02}"), "x");
+    }
+    // Every listing is too old at once.
+    let mounted = Mounted::new(&bucket, "", Duration::ZERO);
+    let root = mounted.files.root();
+    let (mut names, mut cookie) = (0, 0);
+    loop {
+        let (mut taken, from) = (0, cookie);
+        let read = &mut |entry: &pagewell_fs::DirectoryEntry<'_>| {
+            taken += 1;
+            if taken > 10 {
+                return false;
+            }
+            cookie = entry.cookie;
+            true
+        };
+        let page = mounted
+            .files
+            .read_directory(&mounted.call(), &root, from, false, read);
+        let end = page.unwrap().end;
+        names += taken.min(10);
+        if end {
+            break;
+        }
+        mounted.find("f33").unwrap();
+    }
+    assert_eq!(names, 52);
+    let pages = 50_u64.div_ceil(7);
+    assert_eq!(bucket.asked().lists, pages, "each page once");
+    mounted.find("f33").unwrap();
+    assert_eq!(
+        bucket.asked().lists,
+        pages + 1,
+        "a listing that is whole and old"
+    );
+}
+
+#[test]
 fn identifiers_are_found_again_by_another_process() {
     let bucket = Arc::new(Bucket::new(10));
     let deep = "one/two/three/four/file";
@@ -446,6 +508,22 @@ fn calls_that_may_not_wait_do_not() {
     assert!(mounted.files.read(&quick, &id, 0, 10).is_ok());
     assert!(mounted.files.lookup(&quick, &root, b"file").is_ok());
     assert!(mounted.files.attributes(&quick, &id).is_ok());
+}
+
+#[test]
+fn pages_on_the_disk_are_of_one_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let bucket = Arc::new(Bucket::new(1000));
+    // Both end what the bucket is called.
+    bucket.put_as("et", "one", 7);
+    bucket.put_as("ket", "two", 7);
+    let tier = Tier::open(folder.path(), 8 << 20).unwrap();
+    let mounted = Mounted::over(&bucket, "", LONG, Some(tier));
+    assert_eq!(mounted.content("et"), b"one");
+    drop(mounted);
+    let tier = Tier::open(folder.path(), 8 << 20).unwrap();
+    let mounted = Mounted::over(&bucket, "", LONG, Some(tier));
+    assert_eq!(mounted.content("ket"), b"two");
 }
 
 #[test]
