@@ -37,6 +37,7 @@ use config::Settings;
 use credentials::Credentials;
 #[cfg(test)]
 pub(crate) use write::put;
+pub(crate) use write::token;
 
 /// Bytes of a key.
 const KEY_BYTES_MAX: usize = 1024;

@@ -1,0 +1,316 @@
+//! What an object store or a web server does, asked of it within half a minute.
+//!
+//! Nothing is inferred from the name of a server: each condition is tried by itself, and creates are
+//! raced, since a server that honours conditions one after the other may let many win at once.
+//! What is written for that lies below `.pagewell-probe-` and a random number, and is removed at
+//! the end.
+//!
+//! Weaknesses: a probe that is killed leaves its objects there; a bucket with versions keeps what
+//! was deleted; a race that is won once at each of three times may be lost at another.
+
+mod questions;
+mod trial;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::location::Location;
+use crate::open::open;
+use crate::options::Options;
+use crate::remote::{ListQuery, Remote};
+use crate::version::Version;
+use trial::{Measured, Trial, within};
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// Whether objects are listed.
+    Lists,
+    /// Whether strong tags name the versions.
+    StrongTag,
+    /// Whether parts of an object can be had.
+    Ranges,
+    /// Whether a GET of a version that is gone is refused.
+    StaleRead,
+    /// Whether listings have the tag that a HEAD has.
+    ListedTag,
+    /// Whether objects may be made at all.
+    Change,
+    /// Whether a second create is refused, and the first one's bytes stay.
+    Create,
+    /// Whether a change of a version that is gone is refused, and one of the right version done.
+    Update,
+    /// Whether of eight creates at once one wins.
+    Race,
+    /// The same as for changes of an upload in parts.
+    Complete,
+    /// Whether a delete of a version that is gone is refused, and one of the right version done.
+    Delete,
+    /// Whether bytes of an object become a part of another inside the server.
+    CopyPart,
+    /// Whether such a copy of a version that is gone is refused.
+    StaleCopy,
+    /// Whether a body with another hash than its own is refused.
+    WrongHash,
+    /// Whether `dir/` is kept and listed.
+    Marker,
+    /// Whether `a` and `a/b` can both be there.
+    Beside,
+}
+
+/// What came of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It does.
+    Yes,
+    /// It does not, and what was seen.
+    No(String),
+    /// Why it is not known.
+    Unknown(String),
+}
+
+impl From<Result<Answer>> for Answer {
+    fn from(result: Result<Self>) -> Self {
+        match result {
+            Ok(answer) => answer,
+            Err(Error::Unsupported(text)) => Self::No(text),
+            Err(error) => Self::Unknown(error.to_string()),
+        }
+    }
+}
+
+/// What a place is good for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// No change of an object is lost unseen.
+    Guarded,
+    /// The same but for deletes.
+    GuardedButDeletes,
+    /// A change may replace another one unseen.
+    Unguarded,
+    /// To be read; what was read may be of two versions, or parts cannot be had.
+    WeakWeb,
+    /// To be read, each byte of one version.
+    ReadOnly,
+    /// What decides could not be asked.
+    Unknown,
+}
+
+impl Class {
+    /// The class by the answers, in which a question may be missing.
+    fn of(answers: &[(Question, Answer)]) -> Self {
+        let answer = |question| {
+            let found = answers.iter().find(|(asked, _)| *asked == question);
+            found.map(|(_, answer)| answer)
+        };
+        let all = |questions: &[Question], bad, good| {
+            let mut found = questions.iter().map(|question| answer(*question));
+            if found
+                .clone()
+                .any(|answer| matches!(answer, Some(Answer::No(_))))
+            {
+                return bad;
+            }
+            if found.all(|answer| answer == Some(&Answer::Yes)) {
+                good
+            } else {
+                Self::Unknown
+            }
+        };
+        match answer(Question::Change) {
+            Some(Answer::Yes) => {
+                let good = match answer(Question::Delete) {
+                    Some(Answer::Yes) => Self::Guarded,
+                    _ => Self::GuardedButDeletes,
+                };
+                use Question::{Complete, Create, Race, Update};
+                all(&[Create, Update, Race, Complete], Self::Unguarded, good)
+            }
+            Some(Answer::Unknown(_)) => Self::Unknown,
+            Some(Answer::No(_)) | None => {
+                let deciding = [Question::StrongTag, Question::Ranges];
+                all(&deciding, Self::WeakWeb, Self::ReadOnly)
+            }
+        }
+    }
+}
+
+/// What was learned of a place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// As [`Remote::describe`] says.
+    pub place: String,
+    /// In the order of asking; what makes no sense for the place is missing.
+    pub answers: Vec<(Question, Answer)>,
+    /// What it is good for.
+    pub class: Class,
+    /// The median time of a HEAD.
+    pub latency: Option<Duration>,
+    /// Bytes in a second of one ranged GET.
+    pub bytes_per_second: Option<f64>,
+    /// Keys that were made and could not be removed.
+    pub left_behind: Vec<String>,
+}
+
+/// How long each step may take.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    /// Until the place has answered.
+    look: Duration,
+    /// From then on, all questions.
+    questions: Duration,
+    /// Removing what was made.
+    clean: Duration,
+}
+
+/// Together less than half a minute.
+const LIMITS: Limits = Limits {
+    look: Duration::from_secs(9),
+    questions: Duration::from_secs(13),
+    clean: Duration::from_secs(7),
+};
+/// The most that a single request may try and wait.
+const RETRY_MAX: Duration = Duration::from_secs(3);
+const STALL_MAX: Duration = Duration::from_secs(4);
+/// Entries of a listing among which one is looked for that can be read.
+const ENTRIES_MAX: u32 = 1000;
+
+/// Asks the place of a URL, and removes what that made. With `is_read_only` nothing is changed.
+/// Time-outs of the options are taken as far as half a minute allows.
+///
+/// # Errors
+/// When the place cannot be reached, is not there, or refuses all.
+pub fn probe(url: &str, options: &Options, is_read_only: bool) -> Result<Report> {
+    let mut options = options.clone();
+    let location = Location::parse(url, &mut options)?;
+    options.retry = options.retry.min(RETRY_MAX);
+    options.stall = options.stall.min(STALL_MAX);
+    options.connect = options.connect.min(STALL_MAX);
+    // Options of the URL are in force already, but for those times.
+    let place = match location {
+        Location::S3 { .. } => url.split('?').next().unwrap_or(url),
+        Location::Web { .. } => url,
+    };
+    let remote = open(place, &options)?;
+    run(remote, location.prefix(), is_read_only, LIMITS)
+}
+
+/// What is seen without changing anything.
+struct Look {
+    /// Below which the probe may write.
+    folder: String,
+    /// An object that can be read.
+    found: Option<(String, Version)>,
+    /// Whether the folder is listed; nothing for a file of the web.
+    lists: Option<Answer>,
+}
+
+fn look(remote: &dyn Remote, prefix: &str) -> Result<Look> {
+    let is_store = remote.as_writable().is_some();
+    let is_folder = prefix.is_empty() || prefix.ends_with('/');
+    if !is_folder {
+        match remote.head(prefix) {
+            Ok(info) => {
+                let folder = &prefix[..prefix.rfind('/').map_or(0, |slash| slash + 1)];
+                return Ok(Look {
+                    folder: folder.to_owned(),
+                    found: Some((prefix.to_owned(), info.version)),
+                    lists: is_store
+                        .then(|| list(remote, folder))
+                        .transpose()?
+                        .map(|(lists, _)| lists),
+                });
+            }
+            Err(Error::NotFound | Error::Denied(_)) if is_store => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let slash = if is_folder { "" } else { "/" };
+    let folder = format!("{prefix}{slash}");
+    let (lists, key) = list(remote, &folder)?;
+    let head = |key: String| remote.head(&key).ok().map(|info| (key, info.version));
+    Ok(Look {
+        found: key.and_then(head),
+        folder,
+        lists: Some(lists),
+    })
+}
+
+/// Whether the folder is listed, and the key of the largest object there.
+fn list(remote: &dyn Remote, folder: &str) -> Result<(Answer, Option<String>)> {
+    let page = remote.list(&ListQuery {
+        prefix: folder,
+        delimiter: remote.as_writable().is_none(),
+        token: None,
+        page_entries_max: ENTRIES_MAX,
+    });
+    match page {
+        Ok(page) => {
+            let largest = page
+                .objects
+                .into_iter()
+                .filter(|object| !object.key.ends_with('/'));
+            let largest = largest.max_by_key(|object| object.version.length_bytes);
+            Ok((Answer::Yes, largest.map(|object| object.key)))
+        }
+        Err(Error::Denied(text) | Error::Unsupported(text)) => Ok((Answer::No(text), None)),
+        Err(error) => Err(error),
+    }
+}
+
+fn run(
+    remote: Arc<dyn Remote>,
+    prefix: &str,
+    is_read_only: bool,
+    limits: Limits,
+) -> Result<Report> {
+    let is_store = remote.as_writable().is_some();
+    let (own, prefix) = (Arc::clone(&remote), prefix.to_owned());
+    let until = Instant::now() + limits.look;
+    let seen = within(until, move || look(own.as_ref(), &prefix)).unwrap_or_else(|| {
+        let text = format!("{}: no answer within {:?}", remote.describe(), limits.look);
+        Err(Error::Unreachable(text))
+    })?;
+    let until = Instant::now() + limits.questions;
+    let trial = Arc::new(Trial::new(Arc::clone(&remote), &seen.folder, until)?);
+    let mut answers = Vec::from_iter(seen.lists.map(|answer| (Question::Lists, answer)));
+    let mut changes = None;
+    if is_store && !is_read_only {
+        changes = Some(trial.ask(questions::change));
+    }
+    // Where nothing may be done at all there is nothing to tell of.
+    if let ([(_, Answer::No(reason))], None | Some(Answer::No(_)), None) =
+        (answers.as_slice(), &changes, &seen.found)
+        && is_store
+    {
+        return Err(Error::Denied(reason.clone()));
+    }
+    let is_writable = changes == Some(Answer::Yes);
+    trial.take_sample(seen.found, is_writable);
+    let reading = questions::READING.iter();
+    // These are of stores alone.
+    let of_web = [Question::StrongTag, Question::Ranges];
+    let reading = reading.filter(|(question, _)| is_store || of_web.contains(question));
+    answers.extend(reading.map(|(question, ask)| (*question, trial.ask(*ask))));
+    answers.extend(changes.map(|answer| (Question::Change, answer)));
+    if is_writable {
+        let writing = questions::WRITING.iter();
+        answers.extend(writing.map(|(question, ask)| (*question, trial.ask(*ask))));
+    }
+    let Measured {
+        latency,
+        bytes_per_second,
+    } = trial.measure();
+    Ok(Report {
+        place: remote.describe(),
+        class: Class::of(&answers),
+        answers,
+        latency,
+        bytes_per_second,
+        left_behind: trial.clean(Instant::now() + limits.clean),
+    })
+}
