@@ -22,6 +22,8 @@ const LARGE_BYTES: u32 = 6 << 20;
 const HEADS: usize = 9;
 /// How long the GET goes on that tells the bandwidth.
 const FETCH_TIME: Duration = Duration::from_secs(4);
+/// Fewer bytes tell the latency once more, and no bandwidth.
+const TELLING_BYTES: usize = 64 << 10;
 
 /// Does the work on a thread of its own, and waits for it until then. What is late goes on unseen.
 pub(super) fn within<T: Send + 'static>(
@@ -237,7 +239,7 @@ impl Trial {
         let seconds = began.elapsed().as_secs_f64();
         Measured {
             latency: times.get(times.len() / 2).copied(),
-            bytes_per_second: (!bytes.is_empty()).then(|| bytes.len() as f64 / seconds),
+            bytes_per_second: (bytes.len() >= TELLING_BYTES).then(|| bytes.len() as f64 / seconds),
         }
     }
 

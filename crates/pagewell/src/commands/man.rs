@@ -194,6 +194,7 @@ fn see_also(page: &str, command: Option<&str>, all: &[String]) -> String {
         Some("top") => &["pagewell-counters", "pagewell-serve"],
         Some("cp") => &["pagewell-ls", "pagewell-sum"],
         Some("ls" | "cat" | "stat") => &["pagewell-cp"],
+        Some("probe") => &["pagewell-mount"],
         Some("sum") => &["pagewell-cp", "pagewell-cat"],
         _ => &[],
     };

@@ -14,6 +14,7 @@ pub(crate) mod man;
 pub(crate) mod mount;
 mod mount_configured;
 pub(crate) mod mount_options;
+pub(crate) mod probe;
 pub(crate) mod reload;
 pub(crate) mod sandbox_probe;
 pub(crate) mod serve;
@@ -40,6 +41,7 @@ pub(crate) enum Command {
     Cp(cp::CpArguments),
     Stat(stat::StatArguments),
     Sum(sum::SumArguments),
+    Probe(probe::ProbeArguments),
     Bench(bench::BenchArguments),
     Counters(counters::CountersArguments),
     Top(top::TopArguments),
@@ -64,6 +66,7 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Cp(arguments) => cp::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Sum(arguments) => sum::run(arguments),
+        Command::Probe(arguments) => probe::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),
         Command::Top(arguments) => top::run(arguments),

@@ -1,0 +1,383 @@
+//! `pagewell probe`.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use pagewell_base::size;
+use pagewell_object_client::{Answer, Class, Options, Question, Report};
+use serde::Serialize;
+
+use crate::escape;
+use crate::failure::{self, Outcome, usage};
+use crate::output;
+
+/// Say what an object store or a web server does, in at most 30 seconds.
+///
+/// A bucket is asked by objects below `.pagewell-probe-` and a random number, which are removed at
+/// the end: what it makes of conditions, one by one and raced, of copies, hashes and names. A web
+/// server, and a bucket with --read-only, is only read.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell probe s3://bucket                    all of it, by objects that are removed again
+  pagewell probe --read-only s3://bucket/photos nothing is changed
+  pagewell probe --json https://host/file.iso   for programs")]
+pub(crate) struct ProbeArguments {
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Ask nothing that changes the bucket
+    #[arg(long)]
+    read_only: bool,
+    /// s3://BUCKET[/PREFIX], http://HOST/PATH or https://HOST/PATH
+    #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
+    url: String,
+}
+
+#[derive(Serialize)]
+struct ReportJson<'a> {
+    place: &'a str,
+    class: &'static str,
+    answers: Vec<AnswerJson<'a>>,
+    latency_seconds: Option<f64>,
+    bytes_per_second: Option<f64>,
+    left_behind: &'a [String],
+}
+
+#[derive(Serialize)]
+struct AnswerJson<'a> {
+    question: &'static str,
+    /// `yes`, `no` or `unknown`.
+    answer: &'static str,
+    /// What was seen, or why it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
+    let url = &arguments.url;
+    let is_known = pagewell_object_client::PROTOCOLS.iter();
+    if !is_known.clone().any(|protocol| url.starts_with(protocol)) {
+        let known = is_known.copied().collect::<Vec<_>>().join(", ");
+        return Err(usage(format!("{url}: a URL begins with {known}")));
+    }
+    let shown = url.split('?').next().unwrap_or(url).to_owned();
+    let options = Options::default();
+    let report = pagewell_object_client::probe(&without_age(url), &options, arguments.read_only);
+    let report = report.map_err(|error| {
+        // Most texts begin with the URL.
+        let text = error.to_string();
+        anyhow::anyhow!(
+            "{}",
+            text.strip_prefix(&format!("{shown}: ")).unwrap_or(&text)
+        )
+    });
+    let report = report.context(shown)?;
+    if arguments.json {
+        output::document(&json(&report))?;
+    } else {
+        output::print(text(&report).as_bytes())?;
+    }
+    for key in &report.left_behind {
+        failure::report(&format!("{key}: left behind, remove it"));
+    }
+    Ok(Outcome::Done)
+}
+
+/// The URL without the option that is for mounts alone.
+fn without_age(url: &str) -> String {
+    match url.split_once('?') {
+        Some((place, query)) if url.starts_with("s3://") => {
+            let kept = query
+                .split('&')
+                .filter(|option| !option.starts_with("age="));
+            format!("{place}?{}", kept.collect::<Vec<_>>().join("&"))
+        }
+        _ => url.to_owned(),
+    }
+}
+
+/// A question in words, and what follows from both answers.
+struct Words {
+    name: &'static str,
+    asks: &'static str,
+    yes: &'static str,
+    no: &'static str,
+}
+
+const fn words(
+    name: &'static str,
+    asks: &'static str,
+    yes: &'static str,
+    no: &'static str,
+) -> Words {
+    Words {
+        name,
+        asks,
+        yes,
+        no,
+    }
+}
+
+fn words_of(question: Question) -> Words {
+    match question {
+        Question::Lists => words(
+            "lists",
+            "lists its objects",
+            "Directories are shown.",
+            "Only objects whose address is known can be read.",
+        ),
+        Question::StrongTag => words(
+            "strong_tag",
+            "names versions by strong ETags",
+            "Every byte that is read belongs to one version.",
+            "A change within a second that keeps the length is not seen.",
+        ),
+        Question::Ranges => words(
+            "ranges",
+            "sends ranges",
+            "What is read is fetched, and no more.",
+            "Pagewell refuses it: each read would fetch the whole file.",
+        ),
+        Question::StaleRead => words(
+            "stale_read_refused",
+            "refuses to read a version that is gone",
+            "A changed object is seen before its bytes are sent.",
+            "Pagewell compares each answer itself, and reads one version all the same.",
+        ),
+        Question::ListedTag => words(
+            "listed_tag",
+            "lists the ETag of HEAD",
+            "A listing tells which objects have changed.",
+            "An object has to be asked for by itself to see a change.",
+        ),
+        Question::Change => words(
+            "changes",
+            "lets these keys write",
+            "Objects can be made here.",
+            "It is to be read; nothing else was asked.",
+        ),
+        _ => words_of_change(question),
+    }
+}
+
+fn words_of_change(question: Question) -> Words {
+    match question {
+        Question::Create => words(
+            "second_create_refused",
+            "refuses a second create",
+            "Two writers that make one name notice it.",
+            "A new object can replace another one unseen.",
+        ),
+        Question::Update => words(
+            "stale_update_refused",
+            "refuses a change of an old version",
+            "Two writers that change one object notice it.",
+            "A change can replace a newer one unseen.",
+        ),
+        Question::Race => words(
+            "race_has_one_winner",
+            "lets one of 8 creates at once win",
+            "The refusal holds for writers at the same moment, too.",
+            "Writers at the same moment replace each other unseen.",
+        ),
+        Question::Complete => words(
+            "stale_completion_refused",
+            "refuses an upload for an old version",
+            "Large objects are as safe as small ones.",
+            "A large object can replace a newer one unseen.",
+        ),
+        Question::Delete => words(
+            "stale_delete_refused",
+            "refuses a delete of an old version",
+            "A newer object is not deleted for an older one.",
+            "A delete can take a change of another writer with it.",
+        ),
+        Question::CopyPart => words(
+            "part_copy",
+            "copies parts inside itself",
+            "A change in a large object need not send all of it.",
+            "A change in a large object sends all of it.",
+        ),
+        Question::StaleCopy => words(
+            "stale_part_copy_refused",
+            "refuses to copy an old version",
+            "A copied part belongs to the version that was meant.",
+            "A copied part has to be compared before it is trusted.",
+        ),
+        Question::WrongHash => words(
+            "wrong_hash_refused",
+            "refuses a body with a wrong MD5",
+            "A body that is damaged on its way is not kept.",
+            "A body that is damaged on its way can be kept.",
+        ),
+        Question::Marker => words(
+            "folder_marker",
+            "keeps and lists an object 'dir/'",
+            "Empty directories can be kept.",
+            "An empty directory cannot be kept.",
+        ),
+        _ => words(
+            "object_beside_folder",
+            "has 'a' beside 'a/b'",
+            "A name can be a file and a folder at once.",
+            "A name is a file or a folder, as in a file system.",
+        ),
+    }
+}
+
+fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::Guarded => "guarded",
+        Class::GuardedButDeletes => "guarded, but deletes are not",
+        Class::Unguarded => "unguarded",
+        Class::WeakWeb => "weak web",
+        Class::ReadOnly => "read only",
+        Class::Unknown => "unknown",
+    }
+}
+
+/// What Pagewell does with it.
+fn consequence(report: &Report) -> &'static str {
+    let ignores_ranges = report
+        .answers
+        .iter()
+        .any(|(question, answer)| *question == Question::Ranges && matches!(answer, Answer::No(_)));
+    match report.class {
+        Class::Guarded => {
+            "No writer here can replace another one's change unseen. Pagewell reads it. The class \
+             matters for writing, which this version does not do: it mounts s3:// read-only."
+        }
+        Class::GuardedButDeletes => {
+            "No change is replaced unseen, but one can be deleted so. Pagewell reads it. The class \
+             matters for writing, which this version does not do: it mounts s3:// read-only."
+        }
+        Class::Unguarded => {
+            "Writers can lose each other's changes here, and no client can prevent it. Pagewell \
+             reads it. The class matters for writing, which this version does not do: it mounts \
+             s3:// read-only."
+        }
+        Class::WeakWeb if ignores_ranges => "Pagewell refuses to read parts of it.",
+        Class::WeakWeb => {
+            "Pagewell reads it, and tells versions apart by the time of the change and the length."
+        }
+        Class::ReadOnly => {
+            "Pagewell reads it, each byte of one version; changes were denied or not asked for."
+        }
+        Class::Unknown => {
+            "What decides could not be asked; the lines above say why. Pagewell reads what it can."
+        }
+    }
+}
+
+fn parts(answer: &Answer) -> (&'static str, Option<&str>) {
+    match answer {
+        Answer::Yes => ("yes", None),
+        Answer::No(reason) => ("no", Some(reason)),
+        Answer::Unknown(reason) => ("unknown", Some(reason)),
+    }
+}
+
+fn json(report: &Report) -> ReportJson<'_> {
+    let answers = report.answers.iter().map(|(question, answer)| {
+        let (answer, reason) = parts(answer);
+        AnswerJson {
+            question: words_of(*question).name,
+            answer,
+            reason,
+        }
+    });
+    ReportJson {
+        place: &report.place,
+        class: class_name(report.class),
+        answers: answers.collect(),
+        latency_seconds: report.latency.as_ref().map(Duration::as_secs_f64),
+        bytes_per_second: report.bytes_per_second,
+        left_behind: &report.left_behind,
+    }
+}
+
+fn text(report: &Report) -> String {
+    let mut text = format!("{}\n", escape::text(report.place.as_bytes()));
+    let mut line = |asks: &str, answer: &str, rest: &str| {
+        let rest = escape::text(rest.as_bytes());
+        text += &format!("  {asks:38}  {answer:7}  {rest}\n");
+    };
+    for (question, answer) in &report.answers {
+        let words = words_of(*question);
+        let (shown, reason) = parts(answer);
+        let rest = match (answer, reason) {
+            (Answer::No(_), Some(reason)) => format!("{} ({reason})", words.no),
+            (_, Some(reason)) => reason.to_owned(),
+            (_, None) => words.yes.to_owned(),
+        };
+        line(words.asks, shown, &rest);
+    }
+    if let Some(latency) = report.latency {
+        let milliseconds = format!("{:.2} ms", latency.as_secs_f64() * 1e3);
+        line("answers within", &milliseconds, "The median of some HEADs.");
+    }
+    if let Some(speed) = report.bytes_per_second {
+        let speed = format!("{}/s", size::brief(speed as u64));
+        line("sends", &speed, "One GET, on one connection.");
+    }
+    let (class, meaning) = (class_name(report.class), consequence(report));
+    text + &format!("class: {class}\n  {meaning}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(class: Class, answers: Vec<(Question, Answer)>) -> Report {
+        Report {
+            place: "s3://bucket at http://127.0.0.1:9000".to_owned(),
+            answers,
+            class,
+            latency: Some(Duration::from_micros(1_500)),
+            bytes_per_second: Some(2.5e6),
+            left_behind: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_answer_is_a_line_with_what_follows() {
+        let no = Answer::No("the list has\nno ETag".to_owned());
+        let unknown = Answer::Unknown("too late".to_owned());
+        let answers = vec![
+            (Question::Lists, Answer::Yes),
+            (Question::ListedTag, no),
+            (Question::Race, unknown),
+        ];
+        let text = text(&report(Class::Guarded, answers));
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 8, "{text}");
+        assert!(lines[1].contains(" yes ") && lines[1].ends_with("Directories are shown."));
+        assert!(lines[2].contains(" no ") && lines[2].ends_with("(the list has\\nno ETag)"));
+        assert!(lines[3].contains(" unknown ") && lines[3].ends_with("too late"));
+        assert!(lines[4].contains("1.50 ms"), "{text}");
+        assert_eq!(lines[6], "class: guarded");
+        assert!(lines[7].contains("does not do"), "{text}");
+    }
+
+    #[test]
+    fn programs_get_the_same() {
+        let no = Answer::No("no tag".to_owned());
+        let report = report(Class::WeakWeb, vec![(Question::StrongTag, no)]);
+        let json = serde_json::to_value(json(&report)).unwrap();
+        assert_eq!(json["class"], "weak web");
+        assert_eq!(json["answers"][0]["question"], "strong_tag");
+        assert_eq!(json["answers"][0]["answer"], "no");
+        assert_eq!(json["answers"][0]["reason"], "no tag");
+        assert_eq!(json["latency_seconds"], 0.0015);
+    }
+
+    #[test]
+    fn options_of_mounts_are_left_out() {
+        let url = without_age("s3://b/p?age=5s&anonymous&age=1s");
+        assert_eq!(url, "s3://b/p?anonymous");
+        assert_eq!(without_age("http://h/f?age=5s"), "http://h/f?age=5s");
+    }
+}
