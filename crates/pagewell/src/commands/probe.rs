@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Args;
 use pagewell_base::size;
-use pagewell_object_client::{Answer, Class, Options, Question, Report};
+use pagewell_object_client::{Answer, Class, Location, Options, Question, Report};
 use serde::Serialize;
 
 use crate::escape;
@@ -64,8 +64,11 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
         return Err(usage(format!("{url}: a URL begins with {known}")));
     }
     let shown = url.split('?').next().unwrap_or(url).to_owned();
+    let url = without_age(url);
+    Location::parse(&url, &mut Options::default())
+        .map_err(|error| usage(format!("{shown}: {error}")))?;
     let options = Options::default();
-    let report = pagewell_object_client::probe(&without_age(url), &options, arguments.read_only);
+    let report = pagewell_object_client::probe(&url, &options, arguments.read_only);
     let report = report.map_err(|error| {
         // Most texts begin with the URL.
         let text = error.to_string();

@@ -186,6 +186,7 @@ fn locations_that_are_not_there() {
         (&["cp", "tree/a", "tree.iso"], "read-only"),
         (&["cp", "-r", "tree", "tree/a"], "tree"),
         (&["counters", "--connect", "127.0.0.1:1"], "127.0.0.1:1"),
+        (&["probe", "http://127.0.0.1:1/x"], "127.0.0.1:1"),
     ] {
         let line = run_in(fixture.path(), arguments).failed(1);
         assert!(line.contains(part), "{line} lacks {part}");
@@ -194,6 +195,8 @@ fn locations_that_are_not_there() {
         (&["ls"][..], "LOCATION"),
         (&["ls", "--jsn", "tree"], "--json"),
         (&["ls", ""], "empty"),
+        (&["probe", "tree"], "s3://"),
+        (&["probe", "s3://bucket?speed=9"], "speed"),
         (&["cat", "ram:0::/x"], "ram:0"),
         (&["cp", "tree/a"], "LOCATION"),
         (&["counters", "--connect", "host:x"], "--connect"),
