@@ -1,7 +1,7 @@
 //! What an object store or a web server does, asked of it within half a minute.
 //!
-//! Nothing is inferred from the name of a server: each condition is tried by itself, and creates are
-//! raced, since a server that honours conditions one after the other may let many win at once.
+//! Nothing is inferred from the name of a server: each condition is tried by itself, and creates
+//! are raced, since a server that honours conditions one after the other may let many win at once.
 //! What is written for that lies below `.pagewell-probe-` and a random number, and is removed at
 //! the end.
 //!

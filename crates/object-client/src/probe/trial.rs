@@ -16,7 +16,8 @@ use crate::s3;
 use crate::version::Version;
 use crate::writable::{Condition, Metadata, Upload, WritableRemote};
 
-/// Bytes of the object from which parts are copied: some stores copy ranges of more than 5 MiB only.
+/// Bytes of the object from which parts are copied: some stores copy ranges only of objects of more
+/// than 5 MiB.
 const LARGE_BYTES: u32 = 6 << 20;
 /// HEADs whose median is the latency; the first one may have to connect.
 const HEADS: usize = 9;
