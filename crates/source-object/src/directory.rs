@@ -1,6 +1,7 @@
 //! A directory: its listing, and when its names were seen to change.
 //!
-//! One thread at a time asks for pages of a listing; others wait for it, and find what it brought.
+//! One thread at a time asks for pages of a listing; others wait for it, and find what it brought,
+//! or fail as it did.
 //! A name is looked for in the listing when that has come whole, or comes whole with one page. In a
 //! larger directory the object with that key is asked for, then what lies below it.
 
@@ -30,6 +31,10 @@ struct State {
     /// Of the last listing that came whole.
     digest: Option<u64>,
     changed: Timestamp,
+    /// What the listing took when it was counted.
+    counted_bytes: usize,
+    /// When a page was asked for in vain last, and why.
+    failed: Option<(Instant, Error)>,
 }
 
 impl Default for State {
@@ -38,6 +43,8 @@ impl Default for State {
             listing: None,
             digest: None,
             changed: Timestamp::now(),
+            counted_bytes: 0,
+            failed: None,
         }
     }
 }
@@ -50,6 +57,8 @@ pub(super) struct Asked<'a> {
     pub key: &'a str,
     /// How long a listing is believed.
     pub age: Duration,
+    /// When the call began.
+    pub since: Instant,
     pub may_block: bool,
 }
 
@@ -96,6 +105,36 @@ impl Directory {
         self.state.lock().changed
     }
 
+    /// What the listing took when it was counted last, and takes now.
+    pub(super) fn count_bytes(&self) -> (usize, usize) {
+        let mut state = self.state.lock();
+        let now = state.listing.as_ref().map_or(0, Listing::bytes);
+        // One that has none now stays counted, as it was.
+        let now = now.max(usize::from(state.counted_bytes > 0));
+        (std::mem::replace(&mut state.counted_bytes, now), now)
+    }
+
+    /// What the listing took when it was counted last.
+    pub(super) fn counted_bytes(&self) -> usize {
+        self.state.lock().counted_bytes
+    }
+
+    /// When the last page of the listing came.
+    pub(super) fn grown_at(&self) -> Option<Instant> {
+        let state = self.state.lock();
+        state.listing.as_ref().map(Listing::grown)
+    }
+
+    /// Forgets the listing. What had been counted.
+    pub(super) fn forget(&self) -> usize {
+        let mut state = self.state.lock();
+        let listing = state.listing.take();
+        let counted_bytes = std::mem::take(&mut state.counted_bytes);
+        drop(state);
+        drop(listing);
+        counted_bytes
+    }
+
     /// A name, if a listing that is believed has it.
     pub(super) fn remembered(&self, name: &[u8], age: Duration) -> Option<Item> {
         let state = self.state.lock();
@@ -138,6 +177,21 @@ impl Directory {
         }
     }
 
+    /// A page of the listing, for the one thread that asks. What failed for another one while this
+    /// one waited for it is not tried again: they would wait for a silent server in turn.
+    fn page(&self, asked: Asked<'_>, token: Option<String>) -> Result<ListPage> {
+        if let Some((at, error)) = &self.state.lock().failed
+            && *at >= asked.since
+        {
+            return Err(error.clone());
+        }
+        let page = asked.page(token);
+        if let Err(error) = &page {
+            self.state.lock().failed = Some((Instant::now(), error.clone()));
+        }
+        page
+    }
+
     /// Begins a listing, unless another thread has.
     fn begin(&self, asked: Asked<'_>) -> Result<()> {
         let _alone = self.asking.lock();
@@ -148,7 +202,7 @@ impl Directory {
         {
             return Ok(());
         }
-        let page = asked.page(None)?;
+        let page = self.page(asked, None)?;
         let mut state = self.state.lock();
         let listing = state.listing.insert(Listing::new(now));
         listing.add(asked.key, page);
@@ -213,7 +267,15 @@ impl Directory {
             Place::At(..) | Place::End | Place::Unknown => return Ok(()),
         };
         let is_first = number.is_none() && token.is_none();
-        let page = asked.page(token)?;
+        let is_too_long = |listing: &Listing| listing.is_too_long();
+        if number.is_none()
+            && !is_first
+            && self.state.lock().listing.as_ref().is_some_and(is_too_long)
+        {
+            let text = format!("{}: more names, or pages, than are listed", asked.key);
+            return Err(Error::Io(text));
+        }
+        let page = self.page(asked, token)?;
         let mut state = self.state.lock();
         if is_first {
             state.listing = None;

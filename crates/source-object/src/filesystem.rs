@@ -15,6 +15,7 @@ use super::data::Data;
 use super::directory::{Asked, Directory};
 use super::identifier::{Hash, Identifier, KeyHasher, Kind, hash_of};
 use super::listing::{DOTS, Found, Item};
+use super::listings::{BYTES_MAX, Listings};
 use super::node::Node;
 use super::nodes::Nodes;
 
@@ -31,6 +32,7 @@ const SEARCHED_MAX: usize = 10_000;
 pub struct ObjectFileSystem {
     data: Data,
     nodes: Nodes,
+    listings: Box<Listings>,
     hasher: KeyHasher,
     root: Arc<Node>,
     /// How long a listing is believed.
@@ -66,6 +68,7 @@ impl ObjectFileSystem {
         Self {
             data: Data::new(remote, cache, tier),
             nodes: Nodes::default(),
+            listings: Box::new(Listings::new(BYTES_MAX)),
             hasher,
             root,
             age,
@@ -78,6 +81,7 @@ impl ObjectFileSystem {
             remote: &**self.data.remote(),
             key: directory.key(),
             age: self.age,
+            since: Instant::now(),
             may_block: call.may_block,
         }
     }
@@ -115,6 +119,7 @@ impl ObjectFileSystem {
                 }
                 !is_it
             })?;
+            self.listings.count(&node);
             if let Some(found) = found {
                 return Ok(found);
             }
@@ -277,7 +282,9 @@ impl FileSystem for ObjectFileSystem {
             b".." => Ok(self.entry(node.parent(), &Found::Directory)),
             _ => {
                 let listed = node.directory().ok_or(Error::NotDirectory)?;
-                let item = listed.find(self.asked(call, &node), name)?;
+                let item = listed.find(self.asked(call, &node), name);
+                self.listings.count(&node);
+                let item = item?;
                 Ok(self.entry(&self.child(&node, &item), &item.found))
             }
         }
@@ -348,17 +355,17 @@ impl FileSystem for ObjectFileSystem {
             }
         }
         let listed = node.directory().ok_or(Error::NotDirectory)?;
-        let (end, unusable) =
-            listed.read(self.asked(call, &node), cookie.max(DOTS), &mut |item| {
-                let entry =
-                    with_attributes.then(|| self.entry(&self.child(&node, item), &item.found));
-                visit(&DirectoryEntry {
-                    name: &item.name,
-                    file_id: self.hash(&node, item).number(),
-                    cookie: item.cookie,
-                    entry,
-                })
-            })?;
+        let read = listed.read(self.asked(call, &node), cookie.max(DOTS), &mut |item| {
+            let entry = with_attributes.then(|| self.entry(&self.child(&node, item), &item.found));
+            visit(&DirectoryEntry {
+                name: &item.name,
+                file_id: self.hash(&node, item).number(),
+                cookie: item.cookie,
+                entry,
+            })
+        });
+        self.listings.count(&node);
+        let (end, unusable) = read?;
         Ok(page(end, unusable))
     }
 

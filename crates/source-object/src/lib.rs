@@ -28,6 +28,7 @@ mod file;
 mod filesystem;
 mod identifier;
 mod listing;
+mod listings;
 mod name;
 mod node;
 mod nodes;

@@ -16,6 +16,11 @@ use super::name;
 
 /// What the pages of one listing may take, in bytes, before the first of them are given up.
 pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
+/// Names of one listing, and its pages. A server that gives more, or never ends, is not listed on.
+const NAMES_MAX: usize = 16 << 20;
+const PAGES_MAX: usize = 1 << 16;
+/// What a cookie takes, at the most.
+const COOKIE_BYTES: usize = 40;
 /// What an allocation costs beside its bytes.
 const ALLOCATION_BYTES: usize = 16;
 /// How long a listing that has not come whole is not begun again for a name alone: there may be a
@@ -165,6 +170,24 @@ impl Listing {
     pub(super) fn is_growing(&self, now: Instant) -> bool {
         let paused = now.saturating_duration_since(self.grown);
         self.slots.len() > 1 && !self.is_whole && paused < GROWS_FOR
+    }
+
+    /// When the last page came.
+    pub(super) fn grown(&self) -> Instant {
+        self.grown
+    }
+
+    /// Whether it has more names or pages than are kept.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.places.len() >= NAMES_MAX || self.slots.len() >= PAGES_MAX
+    }
+
+    /// What it takes.
+    pub(super) fn bytes(&self) -> usize {
+        let tokens = self.slots.iter().filter_map(|slot| slot.token.as_ref());
+        let tokens: usize = tokens.map(|token| token.len() + ALLOCATION_BYTES).sum();
+        let slots = self.slots.len() * size_of::<Slot>() + tokens;
+        size_of::<Self>() + self.kept_bytes + self.places.len() * COOKIE_BYTES + slots
     }
 
     /// Whether any page has come.
