@@ -1,18 +1,23 @@
 //! The objects that memory has, by their hashes.
 //!
-//! An object is in memory once, as long as anything uses it; beyond that the ones that were used
-//! last are kept. What is forgotten is found again by its identifier.
+//! An object is in memory once, as long as anything uses it; beyond that the ones that came last
+//! are kept, and files of which memory has pages. What is forgotten is found again by its
+//! identifier.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
 use pagewell_base::sync::Mutex;
 
+use super::file::File;
 use super::identifier::{Hash, Kind};
 use super::node::Node;
 
 /// Objects that are kept though nothing uses them.
 pub(super) const KEPT_MAX: usize = 65_536;
+
+/// Files with pages in memory that are kept on, of those that would be forgotten, for one that is.
+const PASSED_OVER_MAX: usize = 16;
 
 /// See the module's text.
 #[derive(Default)]
@@ -21,7 +26,7 @@ pub(super) struct Nodes(Mutex<State>);
 #[derive(Default)]
 struct State {
     known: HashMap<(Hash, bool), Weak<Node>>,
-    /// Used last at the back.
+    /// Those that came last at the back.
     kept: VecDeque<Arc<Node>>,
 }
 
@@ -50,8 +55,17 @@ impl Nodes {
             .insert((hash, kind == Kind::Directory), Arc::downgrade(&node));
         state.kept.push_back(node.clone());
         let mut forgotten = Vec::new();
-        if state.kept.len() > KEPT_MAX {
-            forgotten.extend(state.kept.pop_front());
+        for passed_over in 0..=PASSED_OVER_MAX {
+            if state.kept.len() <= KEPT_MAX {
+                break;
+            }
+            let first = state.kept.pop_front();
+            let has_pages = |node: &Arc<Node>| node.file().is_some_and(File::has_pages);
+            if passed_over < PASSED_OVER_MAX && first.as_ref().is_some_and(has_pages) {
+                state.kept.extend(first);
+            } else {
+                forgotten.extend(first);
+            }
         }
         if state.known.len() > 2 * KEPT_MAX.max(state.kept.len()) {
             state.known.retain(|_, node| node.strong_count() > 0);
