@@ -150,9 +150,11 @@ impl Directory {
         state.listing.as_ref().map(Listing::began)
     }
 
-    /// Looks for a name; of an object of a larger directory, by its key.
+    /// Looks for a name; of an object of a larger directory, by its key, and one that may be made
+    /// for a key in all of the listing.
     pub(super) fn find(&self, asked: Asked<'_>, name: &[u8]) -> Result<Item> {
         let mut was_asked = false;
+        let (mut was_single, mut is_last) = (false, false);
         loop {
             let mut is_listed = false;
             if let Some(listing) = &self.state.lock().listing {
@@ -169,8 +171,15 @@ impl Directory {
             }
             Error::WouldBlock.unless(asked.may_block)?;
             if is_listed {
-                let found = asked.single(name)?.ok_or(Error::NotFound)?;
-                return Ok(Item::new(name, found));
+                if !was_single && let Some(found) = asked.single(name)? {
+                    return Ok(Item::new(name, found));
+                }
+                was_single = true;
+                // Nothing was there to ask for, and what another thread has brought had it not.
+                let is_over = is_last || !name::may_be_made(name);
+                Error::NotFound.when(is_over)?;
+                is_last = !self.ask(asked, &|| self.place_of(name))?;
+                continue;
             }
             self.begin(asked)?;
             was_asked = true;
@@ -237,7 +246,7 @@ impl Directory {
                 Place::Unknown => return Err(Error::BadCookie),
                 Place::Gone(..) | Place::Next(_) => {
                     Error::WouldBlock.unless(asked.may_block)?;
-                    self.ask_behind(asked, cookie, is_begin)?;
+                    self.ask(asked, &|| self.place(asked, cookie, is_begin))?;
                     is_begin = false;
                 }
             }
@@ -255,16 +264,24 @@ impl Directory {
         }
     }
 
-    /// Asks for the page that has the name behind the one with this cookie.
-    fn ask_behind(&self, asked: Asked<'_>, cookie: u64, is_begin: bool) -> Result<()> {
+    /// Where a name is, or may be.
+    fn place_of(&self, name: &[u8]) -> Place {
+        let state = self.state.lock();
+        let listing = state.listing.as_ref();
+        listing.map_or(Place::Next(None), |listing| listing.place_of(name))
+    }
+
+    /// Asks for the page at this place, as it is when no other thread asks. Whether there was one
+    /// to ask for.
+    fn ask(&self, asked: Asked<'_>, place: &dyn Fn() -> Place) -> Result<bool> {
         let _alone = self.asking.lock();
-        let place = self.place(asked, cookie, is_begin);
+        let place = place();
         let now = Instant::now();
         let (number, token) = match place {
             Place::Gone(number, token) => (Some(number), token),
             Place::Next(token) => (None, token),
             // Another thread has brought it.
-            Place::At(..) | Place::End | Place::Unknown => return Ok(()),
+            Place::At(..) | Place::End | Place::Unknown => return Ok(false),
         };
         let is_first = number.is_none() && token.is_none();
         let is_too_long = |listing: &Listing| listing.is_too_long();
@@ -286,7 +303,7 @@ impl Directory {
             None => listing.add(asked.key, page),
         };
         state.note_whole();
-        Ok(())
+        Ok(true)
     }
 }
 

@@ -107,7 +107,7 @@ impl ObjectFileSystem {
                 continue;
             };
             let mut found = None;
-            directory.read(self.asked(call, &node), 0, &mut |item| {
+            let read = directory.read(self.asked(call, &node), 0, &mut |item| {
                 let is_directory = item.found == Found::Directory;
                 let hash = self.hash(&node, item);
                 let is_it =
@@ -118,7 +118,11 @@ impl ObjectFileSystem {
                     left.push((self.child(&node, item), level + 1));
                 }
                 !is_it
-            })?;
+            });
+            // It may have gone since it was listed.
+            if read != Err(Error::NotFound) {
+                read?;
+            }
             self.listings.count(&node);
             if let Some(found) = found {
                 return Ok(found);
@@ -365,7 +369,7 @@ impl FileSystem for ObjectFileSystem {
             })
         });
         self.listings.count(&node);
-        let (end, unusable) = read?;
+        let (end, unusable) = read.map_err(gone)?;
         Ok(page(end, unusable))
     }
 

@@ -225,7 +225,11 @@ impl Listing {
         listed: ListPage,
     ) -> Arc<Page> {
         self.grown = Instant::now();
+        let was_there = self.slots.get(number).is_some_and(|slot| slot.items > 0);
         let page = Arc::new(self.page_of(number, directory, listed));
+        if was_there {
+            self.leave_out(number, &page);
+        }
         if let Some(slot) = self.slots.get_mut(number) {
             let before = slot.page.replace(page.clone());
             slot.items = page.items.len();
@@ -243,6 +247,20 @@ impl Listing {
             }
         }
         page
+    }
+
+    /// Forgets the names that a page had and has no more: what stands in their places now is not
+    /// what comes behind them.
+    fn leave_out(&mut self, number: usize, page: &Page) {
+        let digest = &mut self.digest;
+        self.places.retain(|cookie, (slot, at)| {
+            let item = page.items.get(*at as usize);
+            let stays = *slot as usize != number || item.is_some_and(|item| item.cookie == *cookie);
+            if !stays {
+                *digest ^= cookie;
+            }
+            stays
+        });
     }
 
     fn page_of(&mut self, number: usize, directory: &str, listed: ListPage) -> Page {
@@ -314,6 +332,16 @@ impl Listing {
         }
     }
 
+    /// Where a name is, or may be.
+    pub(super) fn place_of(&self, name: &[u8]) -> Place {
+        let places = [false, true].map(|is_directory| cookie_of(name, is_directory));
+        match places.iter().find_map(|cookie| self.places.get(cookie)) {
+            Some((slot, at)) => self.place(*slot as usize, *at as usize),
+            None if self.is_whole => Place::Unknown,
+            None => Place::Next(self.next.clone()),
+        }
+    }
+
     fn place(&self, number: usize, at: usize) -> Place {
         let mut slots = self.slots.iter().enumerate().skip(number);
         // A page may have nothing that is not on others.
@@ -353,4 +381,43 @@ fn cookie_of(name: &[u8], is_directory: bool) -> u64 {
     let (number, _) = hash_of(&[&text, kind].concat()).halves();
     // Clients of NFS may take it for a signed number.
     (number >> 1).max(DOTS + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(segments: &[&str], next: Option<&str>) -> ListPage {
+        ListPage {
+            prefixes: segments.iter().map(|one| format!("{one}/")).collect(),
+            next: next.map(str::to_owned),
+            ..ListPage::default()
+        }
+    }
+
+    #[test]
+    fn a_page_that_comes_again_without_a_name_skips_none() {
+        let mut listing = Listing::new(Instant::now());
+        listing.add("", page(&["a", "b", "c"], Some("c")));
+        listing.add("", page(&["d"], None));
+        let whole = listing.digest();
+        let behind = |listing: &Listing, name: &str| match listing
+            .place_after(cookie_of(name.as_bytes(), true))
+        {
+            Place::At(page, at) => Some(page.items[at].name.to_vec()),
+            _ => None,
+        };
+        assert_eq!(behind(&listing, "a").unwrap(), b"b");
+        listing.put_back(0, "", page(&["b", "c"], Some("c")));
+        assert!(matches!(
+            listing.place_after(cookie_of(b"a", true)),
+            Place::Unknown
+        ));
+        assert_eq!(behind(&listing, "b").unwrap(), b"c");
+        assert_eq!(behind(&listing, "c").unwrap(), b"d");
+        assert!(listing.lacks(b"a"));
+        listing.put_back(0, "", page(&["a", "b", "c"], Some("c")));
+        assert_eq!(listing.digest(), whole);
+        assert_eq!(behind(&listing, "a").unwrap(), b"b");
+    }
 }

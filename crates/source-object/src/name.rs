@@ -58,6 +58,11 @@ pub(super) fn beside_file(name: &[u8]) -> Vec<u8> {
     name
 }
 
+/// Whether a name may be one of those that are made here.
+pub(super) fn may_be_made(name: &[u8]) -> bool {
+    name.contains(&b'%')
+}
+
 /// Whether a name can stand for itself between the slashes of a key.
 pub(super) fn is_plain(name: &[u8]) -> bool {
     let text = std::str::from_utf8(name);

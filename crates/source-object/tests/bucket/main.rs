@@ -282,6 +282,42 @@ fn a_name_of_a_large_directory_costs_no_whole_listing() {
 }
 
 #[test]
+fn names_that_were_made_are_found_in_large_directories() {
+    let bucket = Arc::new(Bucket::new(7));
+    for number in 0..50 {
+        bucket.put(&format!("f{number:02}"), "x");
+    }
+    bucket.put("zz", "file");
+    bucket.put("zz/below", "below");
+    bucket.put("a%41", "plain");
+    for age in [LONG, Duration::ZERO] {
+        let mounted = Mounted::new(&bucket, "", age);
+        let before = bucket.asked().lists;
+        assert_eq!(mounted.content("a%41"), b"plain");
+        assert_eq!(bucket.asked().lists, before + 1);
+        assert_eq!(mounted.content("zz"), b"file");
+        assert_eq!(mounted.content("zz%/below"), b"below");
+        assert_eq!(mounted.find("yy%").unwrap_err(), Error::NotFound);
+        assert_eq!(mounted.find("yy").unwrap_err(), Error::NotFound);
+    }
+}
+
+#[test]
+fn a_walk_does_not_push_out_what_was_read() {
+    let bucket = Arc::new(Bucket::new(1000));
+    let names = 66_000;
+    for number in 0..names {
+        bucket.put(&format!("d{:02}/{number}", number % 70), "");
+    }
+    bucket.put("d00/read", "bytes");
+    let mounted = Mounted::new(&bucket, "", LONG);
+    assert_eq!(mounted.content("d00/read"), b"bytes");
+    assert_eq!(mounted.walk(&mounted.files.root()).len(), names + 1);
+    assert_eq!(mounted.content("d00/read"), b"bytes");
+    assert_eq!(bucket.asked().ranges.len(), 1);
+}
+
+#[test]
 fn a_listing_goes_on_behind_a_name_that_came_before_a_change() {
     let bucket = Arc::new(Bucket::new(7));
     for number in 0..50 {
