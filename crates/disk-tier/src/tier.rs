@@ -63,10 +63,6 @@ impl Tier {
         if !is_new && !has_head(&path).map_err(failed)? {
             return Err(refused("its index is not one of a disk tier"));
         }
-        let blocks = slots.div_ceil(BLOCK_RECORDS);
-        let index_bytes = (1 + blocks) * BLOCK_BYTES;
-        let file = made(&path, index_bytes as u64).map_err(failed)?;
-        made(&folder.join("pages"), (slots * PAGE_BYTES) as u64).map_err(failed)?;
         let open = |name: &str| {
             let options = FileOptions {
                 writable: true,
@@ -75,6 +71,14 @@ impl Tier {
             FileDevice::open_with(&folder.join(name), options)
                 .map_err(|error| refused(&error.to_string()))
         };
+        if !is_new {
+            // Another process that has it keeps the size.
+            drop(open("index")?);
+        }
+        let blocks = slots.div_ceil(BLOCK_RECORDS);
+        let index_bytes = (1 + blocks) * BLOCK_BYTES;
+        let file = made(&path, index_bytes as u64).map_err(failed)?;
+        made(&folder.join("pages"), (slots * PAGE_BYTES) as u64).map_err(failed)?;
         // The first claims the folder: a file that is written has one owner. Whoever had it before
         // has written all records by then.
         let (records, pages) = (open("index")?, open("pages")?);

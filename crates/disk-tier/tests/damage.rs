@@ -61,6 +61,9 @@ fn pages_are_there_after_a_restart_and_the_oldest_go() {
     assert_eq!(read(&tier, name(2, 7)), None, "another version");
     let busy = Tier::open(&place, SIZE).err().unwrap().to_string();
     assert!(busy.contains("in use"), "{busy}");
+    // Nor does one that is refused change what the other one has.
+    assert!(Tier::open(&place, SIZE / 2).is_err());
+    assert_eq!(read(&tier, name(1, 99)), Some(content(name(1, 99))));
     drop(tier);
     let tier = Tier::open(&place, SIZE).unwrap();
     assert_eq!(tier.kept_pages(), 100);
