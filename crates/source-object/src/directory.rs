@@ -135,24 +135,25 @@ impl Directory {
         counted_bytes
     }
 
-    /// A name, if a listing that is believed has it.
-    pub(super) fn remembered(&self, name: &[u8], age: Duration) -> Option<Item> {
+    /// A name, if a listing that is believed has it, and when that began.
+    pub(super) fn remembered(&self, name: &[u8], age: Duration) -> Option<(Item, Instant)> {
         let state = self.state.lock();
         let listing = state.listing.as_ref()?;
-        listing
-            .find(name)
-            .filter(|_| listing.is_fresh(Instant::now(), age))
+        let item = listing.find(name)?;
+        let is_fresh = listing.is_fresh(Instant::now(), age);
+        is_fresh.then_some((item, listing.began()))
     }
 
-    /// When the listing began that is believed.
+    /// When the listing began.
+    #[cfg(test)]
     pub(super) fn listed_at(&self) -> Option<Instant> {
         let state = self.state.lock();
         state.listing.as_ref().map(Listing::began)
     }
 
     /// Looks for a name; of an object of a larger directory, by its key, and one that may be made
-    /// for a key in all of the listing.
-    pub(super) fn find(&self, asked: Asked<'_>, name: &[u8]) -> Result<Item> {
+    /// for a key in all of the listing. Returns it with the time at which it was so.
+    pub(super) fn find(&self, asked: Asked<'_>, name: &[u8]) -> Result<(Item, Instant)> {
         let mut was_asked = false;
         let (mut was_single, mut is_last) = (false, false);
         loop {
@@ -161,7 +162,7 @@ impl Directory {
                 let now = Instant::now();
                 if was_asked || listing.is_fresh(now, asked.age) {
                     if let Some(item) = listing.find(name) {
-                        return Ok(item);
+                        return Ok((item, listing.began()));
                     }
                     Error::NotFound.when(listing.lacks(name))?;
                     is_listed = listing.has_begun();
@@ -171,8 +172,9 @@ impl Directory {
             }
             Error::WouldBlock.unless(asked.may_block)?;
             if is_listed {
+                let now = Instant::now();
                 if !was_single && let Some(found) = asked.single(name)? {
-                    return Ok(Item::new(name, found));
+                    return Ok((Item::new(name, found), now));
                 }
                 was_single = true;
                 // Nothing was there to ask for, and what another thread has brought had it not.
@@ -219,14 +221,15 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives the names behind the one with this cookie to `visit`, until it takes one not. Whether
+    /// Gives the names behind the one with this cookie to `visit`, with the time at which they were
+    /// there, until it takes one not. Whether
     /// it has taken the last one; and how many names cannot be shown, of the pages that were looked
     /// at.
     pub(super) fn read(
         &self,
         asked: Asked<'_>,
         mut cookie: u64,
-        visit: &mut dyn FnMut(&Item) -> bool,
+        visit: &mut dyn FnMut(&Item, Instant) -> bool,
     ) -> Result<(bool, u64)> {
         let mut unusable = 0;
         let mut is_begin = cookie <= super::listing::DOTS;
@@ -235,7 +238,7 @@ impl Directory {
                 Place::At(page, at) => {
                     unusable += page.unusable * u64::from(at == 0);
                     for item in page.items.iter().skip(at) {
-                        if !visit(item) {
+                        if !visit(item, page.began) {
                             return Ok((false, unusable));
                         }
                         cookie = item.cookie;

@@ -97,7 +97,7 @@ impl File {
     }
 
     /// The version that reads are of, without asking.
-    fn known(&self) -> Option<Version> {
+    pub(super) fn known(&self) -> Option<Version> {
         let state = self.0.lock();
         Some(state.seen.as_ref()?.version.clone())
     }

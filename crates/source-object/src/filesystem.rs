@@ -13,6 +13,7 @@ use pagewell_object_client::{Remote, Version};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
+use super::file::File;
 use super::identifier::{Hash, Identifier, KeyHasher, Kind, hash_of};
 use super::listing::{DOTS, Found, Item};
 use super::listings::{BYTES_MAX, Listings};
@@ -107,15 +108,15 @@ impl ObjectFileSystem {
                 continue;
             };
             let mut found = None;
-            let read = directory.read(self.asked(call, &node), 0, &mut |item| {
+            let read = directory.read(self.asked(call, &node), 0, &mut |item, at| {
                 let is_directory = item.found == Found::Directory;
                 let hash = self.hash(&node, item);
                 let is_it =
                     level == depth && hash == identifier.hash() && item.kind() == identifier.kind();
                 if is_it {
-                    found = Some(self.child(&node, item));
+                    found = Some(self.child(&node, item, at));
                 } else if level < depth && is_directory && identifier.may_pass(level, hash) {
-                    left.push((self.child(&node, item), level + 1));
+                    left.push((self.child(&node, item, at), level + 1));
                 }
                 !is_it
             });
@@ -143,16 +144,15 @@ impl ObjectFileSystem {
         self.hasher.of_object(item.kind(), &key)
     }
 
-    /// The object of a name in a directory.
-    fn child(&self, parent: &Arc<Node>, item: &Item) -> Arc<Node> {
+    /// The object of a name in a directory, which was so at this time.
+    fn child(&self, parent: &Arc<Node>, item: &Item, at: Instant) -> Arc<Node> {
         let key = item.key(parent.key());
         let kind = item.kind();
         let hash = self.hasher.of_object(kind, &key);
         let make = || Node::new(kind, hash, &key, Some(parent));
         let node = self.nodes.get_or_make(hash, kind, make);
         if let (Found::File(version), Some(file)) = (&item.found, node.file()) {
-            let listed = parent.directory().and_then(Directory::listed_at);
-            file.see(version, listed.unwrap_or_else(Instant::now));
+            file.see(version, at);
         }
         node
     }
@@ -170,14 +170,12 @@ impl ObjectFileSystem {
         let listed = parent
             .directory()
             .and_then(|directory| directory.remembered(own.as_bytes(), self.age));
-        if let Some(Item {
-            found: Found::File(version),
-            segment: None,
-            ..
-        }) = listed
+        if let Some((item, at)) = listed
+            && item.segment.is_none()
+            && let Found::File(version) = item.found
         {
-            let at = parent.directory().and_then(Directory::listed_at);
-            file.see(&version, at.unwrap_or_else(Instant::now));
+            file.see(&version, at);
+            let version = file.known().unwrap_or(version);
             return Ok(self.of_file(node, &version));
         }
         Error::WouldBlock.unless(call.may_block)?;
@@ -237,7 +235,11 @@ impl ObjectFileSystem {
             id: node.id(),
             attributes: match found {
                 Found::Directory => self.of_directory(node),
-                Found::File(version) => self.of_file(node, version),
+                // What was seen may be newer, or know more of the same version.
+                Found::File(version) => match node.file().and_then(File::known) {
+                    Some(seen) => self.of_file(node, &seen),
+                    None => self.of_file(node, version),
+                },
             },
         }
     }
@@ -288,8 +290,8 @@ impl FileSystem for ObjectFileSystem {
                 let listed = node.directory().ok_or(Error::NotDirectory)?;
                 let item = listed.find(self.asked(call, &node), name);
                 self.listings.count(&node);
-                let item = item?;
-                Ok(self.entry(&self.child(&node, &item), &item.found))
+                let (item, at) = item?;
+                Ok(self.entry(&self.child(&node, &item, at), &item.found))
             }
         }
     }
@@ -359,15 +361,20 @@ impl FileSystem for ObjectFileSystem {
             }
         }
         let listed = node.directory().ok_or(Error::NotDirectory)?;
-        let read = listed.read(self.asked(call, &node), cookie.max(DOTS), &mut |item| {
-            let entry = with_attributes.then(|| self.entry(&self.child(&node, item), &item.found));
-            visit(&DirectoryEntry {
-                name: &item.name,
-                file_id: self.hash(&node, item).number(),
-                cookie: item.cookie,
-                entry,
-            })
-        });
+        let read = listed.read(
+            self.asked(call, &node),
+            cookie.max(DOTS),
+            &mut |item, at| {
+                let entry =
+                    with_attributes.then(|| self.entry(&self.child(&node, item, at), &item.found));
+                visit(&DirectoryEntry {
+                    name: &item.name,
+                    file_id: self.hash(&node, item).number(),
+                    cookie: item.cookie,
+                    entry,
+                })
+            },
+        );
         self.listings.count(&node);
         let (end, unusable) = read.map_err(gone)?;
         Ok(page(end, unusable))

@@ -97,6 +97,8 @@ impl Item {
 
 /// A page of names.
 pub(super) struct Page {
+    /// When its listing began.
+    pub began: Instant,
     pub items: Vec<Item>,
     /// Names that another name of the directory has already.
     pub unusable: u64,
@@ -265,6 +267,7 @@ impl Listing {
 
     fn page_of(&mut self, number: usize, directory: &str, listed: ListPage) -> Page {
         let mut page = Page {
+            began: self.began,
             items: Vec::with_capacity(listed.objects.len() + listed.prefixes.len()),
             unusable: 0,
             bytes: size_of::<Page>(),

@@ -282,6 +282,47 @@ fn a_name_of_a_large_directory_costs_no_whole_listing() {
 }
 
 #[test]
+fn a_lookup_and_what_follows_see_one_version() {
+    for lists_tags in [true, false] {
+        let bucket = Bucket::new(7);
+        let bucket = Arc::new(if lists_tags {
+            bucket
+        } else {
+            bucket.without_tags()
+        });
+        for number in 0..50 {
+            bucket.put(&format!("f{number:02}"), "old");
+        }
+        let mounted = Mounted::new(&bucket, "", LONG);
+        for name in ["f00", "f33"] {
+            let id = mounted.find(name).unwrap();
+            let opened = mounted.files.open(&mounted.call(), &id).unwrap();
+            assert_eq!(mounted.read(&id, 0, 10).unwrap().0, b"old");
+            drop(opened);
+            drop(mounted.files.open(&mounted.call(), &id).unwrap());
+            let call = mounted.call();
+            let lookup = || {
+                let found = mounted
+                    .files
+                    .lookup(&call, &mounted.files.root(), name.as_bytes());
+                found.unwrap().attributes
+            };
+            let attributes = || mounted.files.attributes(&call, &id).unwrap();
+            assert_eq!(
+                lookup().changed,
+                attributes().changed,
+                "{name} {lists_tags}"
+            );
+            bucket.put(name, "newer");
+            assert_eq!(lookup().size, attributes().size, "{name} {lists_tags}");
+            let (bytes, reply) = mounted.read(&id, 0, 10).unwrap();
+            assert_eq!(bytes.len() as u64, attributes().size);
+            assert_eq!(reply.attributes.size, lookup().size);
+        }
+    }
+}
+
+#[test]
 fn names_that_were_made_are_found_in_large_directories() {
     let bucket = Arc::new(Bucket::new(7));
     for number in 0..50 {
