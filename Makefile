@@ -100,6 +100,11 @@ bench-copy: ## Measure copying many small files beside bsdtar, xorriso and cp on
 	@scripts/packages.sh bench
 	@scripts/bench-copy.sh $(BENCH_OPTIONS)
 
+bench-object: build ## Measure mounts of a bucket beside rclone and s3fs (Go, root)
+	@cargo build --release -q -p pagewell-object-proxy
+	@for name in versitygw rclone; do tests/objects/servers.sh install $$name; done
+	@scripts/bench-object.py $(BENCH_OPTIONS)
+
 bench-idle: build ## Measure what a server costs that has nothing to do (2 minutes)
 	@scripts/bench-idle.py
 
@@ -120,5 +125,5 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers test-objects \
-	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-idle \
+	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-object bench-idle \
 	readme install uninstall man clean
