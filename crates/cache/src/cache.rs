@@ -83,7 +83,8 @@ impl Cache {
         options: OpenOptions,
         length_bytes: Option<u64>,
     ) -> Arc<StoreParts> {
-        let (settings, pages) = (&self.options, self.pages.clone());
+        let settings = &options.over(&self.options);
+        let pages = self.pages.clone();
         // Preparing memory takes it, so that is only done where it was to be taken at once.
         if settings.populate_bytes >= settings.size_bytes {
             store.register_memory(&pages.arena().memory());

@@ -64,6 +64,18 @@ impl OpenOptions {
         }
     }
 
+    /// The settings of the cache for this store: one that answers longer requests best gets them.
+    pub(crate) fn over(&self, options: &CacheOptions) -> CacheOptions {
+        let request_bytes = match self.read_ahead {
+            ReadAheadRule::Server { request_bytes } => request_bytes,
+            ReadAheadRule::Adaptive | ReadAheadRule::Blocks { .. } | ReadAheadRule::Off => 0,
+        };
+        CacheOptions {
+            request_bytes_max: options.request_bytes_max.max(request_bytes),
+            ..*options
+        }
+    }
+
     pub(crate) fn streams(
         &self,
         length_bytes: Option<u64>,

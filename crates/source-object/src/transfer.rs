@@ -20,9 +20,9 @@ use super::identifier::hash_of;
 const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 /// Requests at a time.
 const QUEUE_DEPTH: u32 = 64;
-/// The requests that a server is best asked for, in bytes: a round trip of 10 ms brings as much at
-/// 100 MB/s.
-pub(super) const REQUEST_BYTES: u64 = 1 << 20;
+/// What a server is best asked for at once: a request costs as much time as some of its bytes, and
+/// money, and a reader waits for all of it.
+pub(super) const REQUEST_BYTES: u64 = 4 << 20;
 
 /// Alignment and limits of requests: a page at least, as a request costs more than its bytes.
 pub(super) const GEOMETRY: Geometry = Geometry {
