@@ -281,7 +281,11 @@ def row(delay, case, programs, rounds, proxy, scratch):
     fewest = min(other[1] for other in others)
     is_right = seconds <= 1.1 * fastest and requests <= fewest
     if not is_right:
-        print(f"FAIL {delay} ms, {case[0]}: {seconds / fastest:.2f} x the fastest other", flush=True)
+        print(
+            f"FAIL {delay} ms, {case[0]}: {seconds / fastest:.2f} of the time of the fastest other, "
+            f"{requests:.0f} requests, {fewest:.0f} of another",
+            flush=True,
+        )
     return is_right
 
 
