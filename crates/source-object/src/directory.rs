@@ -79,6 +79,7 @@ impl Asked<'_> {
         let Some(plain) = std::str::from_utf8(name)
             .ok()
             .filter(|_| name::is_plain(name))
+            .filter(|plain| self.key.len() + plain.len() < name::KEY_BYTES_MAX)
         else {
             return Ok(None);
         };

@@ -275,6 +275,7 @@ impl Listing {
         for object in listed.objects {
             match object.key.strip_prefix(directory) {
                 None => page.unusable += 1,
+                Some(_) if object.key.len() > name::KEY_BYTES_MAX => page.unusable += 1,
                 // The object that stands for the directory itself.
                 Some("") if object.version.length_bytes == 0 => {}
                 Some(segment) => self.put(&mut page, number, segment, Found::File(object.version)),
@@ -284,6 +285,7 @@ impl Listing {
             let segment = prefix.strip_prefix(directory);
             match segment.and_then(|rest| rest.strip_suffix('/')) {
                 None => page.unusable += 1,
+                Some(_) if prefix.len() > name::KEY_BYTES_MAX => page.unusable += 1,
                 Some(segment) => self.put(&mut page, number, segment, Found::Directory),
             }
         }

@@ -20,6 +20,9 @@ use pagewell_fs::name::NAME_BYTES_MAX;
 
 use super::identifier::hash_of;
 
+/// Bytes of the longest key that is shown: object stores have 1,024. Each slash of it is a
+/// directory that keeps the one above.
+pub(super) const KEY_BYTES_MAX: usize = 4096;
 /// Bytes of a name that are kept of one that is too long.
 const KEPT_BYTES: usize = 230;
 

@@ -323,6 +323,24 @@ fn a_lookup_and_what_follows_see_one_version() {
 }
 
 #[test]
+fn a_tree_without_a_bottom_ends() {
+    let bucket = Arc::new(Bucket::new(1));
+    let deep = "d/".repeat(20_000);
+    bucket.put(&format!("{deep}file"), "");
+    // So that no listing is whole, and names are asked for by their keys.
+    bucket.put("zz", "");
+    let mounted = Mounted::new(&bucket, "", LONG);
+    let mut id = mounted.files.root();
+    let mut depth = 0;
+    while let Ok(found) = mounted.files.lookup(&mounted.call(), &id, b"d") {
+        id = found.id;
+        depth += 1;
+    }
+    assert_eq!(depth, 2048);
+    assert_eq!(mounted.names(&id, 9), [".", ".."]);
+}
+
+#[test]
 fn names_that_were_made_are_found_in_large_directories() {
     let bucket = Arc::new(Bucket::new(7));
     for number in 0..50 {
