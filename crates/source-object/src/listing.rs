@@ -301,6 +301,11 @@ impl Listing {
             is_itself = false;
         }
         let cookie = cookie_of(&name, found == Found::Directory);
+        // In the order of most servers the file comes first, and keeps the name.
+        if found != Found::Directory && self.places.contains_key(&cookie_of(&name, true)) {
+            page.unusable += 1;
+            return;
+        }
         let slot = u32::try_from(number).unwrap_or(u32::MAX);
         let at = u32::try_from(page.items.len()).unwrap_or(u32::MAX);
         if let Some((other, place)) = self.places.get(&cookie) {
@@ -398,6 +403,27 @@ mod tests {
             next: next.map(str::to_owned),
             ..ListPage::default()
         }
+    }
+
+    #[test]
+    fn a_file_that_comes_behind_a_directory_of_its_name_does_not_share_it() {
+        let mut listing = Listing::new(Instant::now());
+        listing.add("", page(&["a"], Some("next")));
+        let object = pagewell_object_client::ListedObject {
+            key: "a".to_owned(),
+            version: Version {
+                etag: None,
+                last_modified: None,
+                length_bytes: 1,
+            },
+        };
+        let last = ListPage {
+            objects: vec![object],
+            ..ListPage::default()
+        };
+        let page = listing.add("", last);
+        assert_eq!((page.items.len(), page.unusable), (0, 1));
+        assert_eq!(listing.find(b"a").unwrap().found, Found::Directory);
     }
 
     #[test]
