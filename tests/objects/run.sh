@@ -2,8 +2,9 @@
 # Runs the clients of pagewell-object-client against other people's object and web servers, and
 # compares each cell with the tables of docs/INTEROPERABILITY.md.
 #
-# usage: tests/objects/run.sh [--write] [NAME...]      all servers when none is named
+# usage: tests/objects/run.sh [--write] [NAME...]
 #
+# All servers when none is named, but for seaweedfs, which takes a quarter of an hour to build.
 # Installs what is missing (tests/objects/servers.sh). --write writes what was seen into the tables
 # instead. A server that cannot be had is named and counted, and fails nothing.
 set -euo pipefail
@@ -45,7 +46,7 @@ start_server() { # NAME
 write=()
 [ "${1-}" != --write ] || { write=(--write); shift; }
 servers=("$@")
-[ $# -gt 0 ] || mapfile -t servers < <("$here/servers.sh" list | cut -d ' ' -f 2)
+[ $# -gt 0 ] || mapfile -t servers < <("$here/servers.sh" list | cut -d ' ' -f 2 | grep -v seaweedfs)
 cargo test -q -p pagewell-object-proxy --test matrix --no-run
 passed=0 failed=0 missing=0
 for name in "${servers[@]}"; do

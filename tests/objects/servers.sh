@@ -33,6 +33,7 @@ s3  versitygw 1.8.0    go
 s3  rclone    1.76.0   go
 s3  moto      5.2.5    pip
 s3  s3mock    5.2.0    maven
+s3  seaweedfs 20261109 go
 web nginx     -        debian
 web apache    -        debian
 web lighttpd  -        debian
@@ -62,8 +63,9 @@ go_program() {
         cd "$store/$name/source"
         printf '%s\n' "$main" >main.go
         go mod init served
+        if [ -n "${replace-}" ]; then go mod edit -replace "$replace"; fi
         go get "$module"
-        go mod tidy
+        [ -n "${replace-}" ] || go mod tidy
         go build -trimpath -ldflags=-s -o "$store/$name/$name" .
     ) >"$store/$name/log" 2>&1 ||
         { tail -n 20 "$store/$name/log" >&2; die "$name cannot be built; see $store/$name/log"; }
@@ -108,6 +110,36 @@ import (
 )
 
 func main() { caddycmd.Main() }'
+}
+
+# A quarter of an hour: it holds the clients of many databases. Its own command cannot be installed by
+# its module, which replaces a dependency.
+install_seaweedfs() {
+    export GOFLAGS="${GOFLAGS-} -mod=mod"
+    replace=github.com/tyler-smith/go-bip39=github.com/cosmos/go-bip39@v1.0.0 go_program seaweedfs \
+        github.com/seaweedfs/seaweedfs/weed/command@v0.0.0-20261109003541-7506e5f91cd6 'package main
+
+import (
+	"embed"
+	"os"
+
+	"github.com/seaweedfs/seaweedfs/weed/command"
+	weed_server "github.com/seaweedfs/seaweedfs/weed/server"
+	util_http "github.com/seaweedfs/seaweedfs/weed/util/http"
+)
+
+var static embed.FS
+
+func main() {
+	weed_server.StaticFS = static
+	util_http.InitGlobalHttpClient()
+	for _, it := range command.Commands {
+		if it.Name() == os.Args[1] && it.Run != nil {
+			it.Flag.Parse(os.Args[2:])
+			it.Run(it, it.Flag.Args())
+		}
+	}
+}'
 }
 
 install_moto() {
@@ -263,6 +295,13 @@ mimetype.assign = ( "" => "application/octet-stream" )
 END
 }
 
+configure_seaweedfs() {
+    cat >"$work/keys.json" <<END
+{"identities": [{"name": "test", "actions": ["Admin", "Read", "Write", "List", "Tagging"],
+    "credentials": [{"accessKey": "$ACCESS_KEY", "secretKey": "$SECRET_KEY"}]}]}
+END
+}
+
 # Becomes a program, which ends with this script however that ends.
 become() {
     ! command -v setpriv >/dev/null || set -- setpriv --pdeathsig TERM "$@"
@@ -282,6 +321,13 @@ serve() {
         rclone)
             become "$store/$name/rclone" serve s3 "$folder" --addr "127.0.0.1:$port" \
                 --auth-key "$ACCESS_KEY,$SECRET_KEY"
+            ;;
+        seaweedfs)
+            become "$store/$name/seaweedfs" server "-dir=$folder" -ip=127.0.0.1 -ip.bind=127.0.0.1 \
+                "-master.port=$((port + 1))" -master.volumeSizeLimitMB=64 \
+                "-volume.port=$((port + 2))" -volume.max=100 -filer=true \
+                "-filer.port=$((port + 3))" -s3=true "-s3.port=$port" -s3.port.iceberg=0 \
+                -s3.port.lance=0 "-s3.config=$work/keys.json"
             ;;
         moto) become "$store/$name/bin/moto_server" -H 127.0.0.1 -p "$port" ;;
         s3mock)
@@ -337,6 +383,9 @@ start() {
 make_bucket() {
     case $name in
         versitygw | rclone) mkdir -p "$folder/$bucket" ;;
+        seaweedfs)
+            [[ $(ask "$((port + 3))" POST "/buckets/$bucket/") == HTTP/1.?\ 201* ]] || die 'no bucket'
+            ;;
         moto | s3mock) [[ $(ask "$port" PUT "/$bucket") == HTTP/1.?\ 200* ]] || die 'no bucket' ;;
     esac
 }
