@@ -83,11 +83,8 @@ impl Tier {
         // has written all records by then.
         let (records, pages) = (open("index")?, open("pages")?);
         let mut index = Index::new(slots);
-        if is_new {
-            file.write_all_at(HEAD, 0).map_err(failed)?;
-        } else {
-            load(&file, &mut index, blocks).map_err(failed)?;
-        }
+        load(&file, &mut index, blocks).map_err(failed)?;
+        file.write_all_at(HEAD, 0).map_err(failed)?;
         Ok(Arc::new(Self {
             pages,
             records,
@@ -227,11 +224,13 @@ fn made(path: &Path, length_bytes: u64) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Whether a file begins as an index does.
+/// Whether a file begins as an index does, or as one that a crash has left: with nothing, or zeros
+/// beside pages.
 fn has_head(path: &Path) -> std::io::Result<bool> {
     let mut head = [0; HEAD.len()];
     let read = File::open(path)?.read_at(&mut head, 0)?;
-    Ok(read == head.len() && head == *HEAD)
+    let is_left = || read == 0 || head == [0; HEAD.len()] && path.with_file_name("pages").exists();
+    Ok(head == *HEAD || is_left())
 }
 
 /// Takes the records of a file over.

@@ -93,6 +93,13 @@ fn folders_of_others_are_refused() {
     assert!(refused.contains("not one of a disk tier"), "{refused}");
     let kept = std::fs::read(folder.path().join("index")).unwrap();
     assert_eq!(kept, [7; 10_000], "nothing was changed");
+    let begun = folder.path().join("begun");
+    std::fs::create_dir(&begun).unwrap();
+    std::fs::write(begun.join("index"), "").unwrap();
+    let tier = Tier::open(&begun, SIZE).unwrap();
+    write(&tier, name(1, 1));
+    assert_eq!(read(&tier, name(1, 1)), Some(content(name(1, 1))));
+    drop(tier);
     let small = Tier::open(&folder.path().join("small"), 1).err().unwrap();
     assert!(small.to_string().contains("at least 4 MiB"));
 }

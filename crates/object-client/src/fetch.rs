@@ -122,6 +122,8 @@ async fn run<S: Service>(service: &S, call: &Call, progress: &mut Progress<'_>) 
                 }
                 Refusal::from(Failure::lost(text))
             }
+            // What ended after the last byte has brought all of them.
+            Err(Stopped::Refused(_)) if progress.next == progress.range.end => return Ok(()),
             Err(Stopped::Refused(refusal)) => refusal,
         };
         if progress.next - mark >= PROGRESS_BYTES {

@@ -74,7 +74,7 @@ impl Data {
     pub(super) fn open(&self, key: &str, version: &Version) -> VersionData {
         let from = Arc::new(RemoteVersion::new(
             self.remote.clone(),
-            key,
+            (&self.remote.describe(), key),
             version.clone(),
             self.tier.clone(),
         ));

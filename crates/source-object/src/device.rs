@@ -13,15 +13,21 @@ use super::transfer::{GEOMETRY, RemoteVersion};
 pub struct ObjectDevice(Arc<RemoteVersion>);
 
 impl ObjectDevice {
-    /// This version of the object at `key`, with the tier that its pages go to.
+    /// This version of the object at a key of the remote, with the tier that its pages go to. The
+    /// place, such as a URL, tells it from objects of other places with that key.
     #[must_use]
     pub fn new(
         remote: Arc<dyn Remote>,
-        key: &str,
+        place_and_key: (&str, &str),
         version: Version,
         tier: Option<Arc<Tier>>,
     ) -> Self {
-        Self(Arc::new(RemoteVersion::new(remote, key, version, tier)))
+        Self(Arc::new(RemoteVersion::new(
+            remote,
+            place_and_key,
+            version,
+            tier,
+        )))
     }
 }
 

@@ -157,7 +157,7 @@ pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened,
     let prefix = parsed.location.prefix();
     let is_folder = prefix.is_empty() || prefix.ends_with('/');
     if !is_folder {
-        match one_object(&remote, prefix, tier.clone()) {
+        match one_object(&remote, &parsed, tier.clone()) {
             Ok(object) => return Ok(Opened::Object(object)),
             Err(RemoteError::NotFound) if matches!(parsed.location, Location::S3 { .. }) => {}
             Err(error) => return Err(refused(error)),
@@ -196,26 +196,32 @@ pub fn open_object(url: &str, tier: Option<Arc<Tier>>) -> Result<OpenedObject, O
     let refused = |error: RemoteError| refused(url, &error);
     let remote =
         pagewell_object_client::open(&parsed.url, &ClientOptions::default()).map_err(refused)?;
-    one_object(&remote, parsed.location.prefix(), tier).map_err(refused)
+    one_object(&remote, &parsed, tier).map_err(refused)
 }
 
 fn one_object(
     remote: &Arc<dyn Remote>,
-    key: &str,
+    parsed: &Parsed,
     tier: Option<Arc<Tier>>,
 ) -> Result<OpenedObject, RemoteError> {
+    let key = parsed.location.prefix();
+    let place = match &parsed.location {
+        Location::S3 { .. } => remote.describe(),
+        // What follows `?` may say which file it is.
+        Location::Web { .. } => parsed.url.clone(),
+    };
     let found = remote.head(key)?;
     check_range(remote, key, &found.version)?;
     let name = key.rsplit('/').next().unwrap_or(key);
     let tag = found.version.etag.as_deref().unwrap_or_default();
     Ok(OpenedObject {
-        identity: KeyHasher::new(&remote.describe())
+        identity: KeyHasher::new(&place)
             .of(&[key, "\n", tag].concat())
             .bytes(),
         name: super::name::of_segment(name).into_owned(),
         modified: found.version.last_modified,
         is_weak: found.version.is_weak(),
-        device: ObjectDevice::new(remote.clone(), key, found.version, tier),
+        device: ObjectDevice::new(remote.clone(), (&place, key), found.version, tier),
     })
 }
 

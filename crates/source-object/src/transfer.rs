@@ -50,7 +50,7 @@ pub(super) struct RemoteVersion {
 impl RemoteVersion {
     pub(super) fn new(
         remote: Arc<dyn Remote>,
-        key: &str,
+        (place, key): (&str, &str),
         version: Version,
         tier: Option<Arc<Tier>>,
     ) -> Self {
@@ -61,7 +61,6 @@ impl RemoteVersion {
         };
         // Without a strong tag two versions may look alike.
         let tag = version.strong_etag().unwrap_or_default();
-        let place = remote.describe();
         let text = format!("{place}\n{key}\n{}\n{tag}", version.length_bytes);
         let tier = tier.filter(|_| !version.is_weak()).map(|tier| ObjectTier {
             tier,
