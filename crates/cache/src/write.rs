@@ -312,7 +312,7 @@ impl Writer {
         }
         let fetches = (missing != 0).then_some(fetches);
         // SAFETY: the page is pinned. Writers and write-back are kept out by its lock. Of the units
-        // that are not valid nobody has a slice, no fetch is in flight, and none begins under the
+        // that are not valid no slice exists, no fetch is in flight, and none begins under the
         // lock of the fetches. If there are valid ones, no other thread has a pin, and none gets
         // one, as WRITING is set.
         unsafe {

@@ -1,4 +1,4 @@
-//! A proxy in another process is asked and told by HTTP, on a port of its own:
+//! A proxy in another process takes questions and orders by HTTP, on a port of its own:
 //!
 //! ```text
 //!   GET  /counts     what was counted, as JSON

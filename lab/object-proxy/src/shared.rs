@@ -1,4 +1,4 @@
-//! What the connections of a proxy share: the script, the counts, what came, who waits, and the
+//! What the connections of a proxy share: the script, the counts, what came, what waits, and the
 //! sockets that are open, so that a proxy that stops leaves no thread behind that waits.
 
 use std::collections::{HashMap, VecDeque};

@@ -89,6 +89,14 @@ impl Found {
     }
 }
 
+const MOVED: u64 = DIRTY | AHEAD | MARKER;
+
+pub(crate) struct PageCopy {
+    pub frame: FrameIndex,
+    pub valid: Units,
+    pub is_full: bool,
+}
+
 impl Pages {
     pub(crate) fn new(arena: Arena, reader_keeps: bool) -> Result<Self, Errno> {
         let frames = arena.frames();
@@ -273,17 +281,7 @@ impl Pages {
                 .all(|(slot, page)| self.release(*slot, *page, 0))
         });
     }
-}
 
-const MOVED: u64 = DIRTY | AHEAD | MARKER;
-
-pub(crate) struct PageCopy {
-    pub frame: FrameIndex,
-    pub valid: Units,
-    pub is_full: bool,
-}
-
-impl Pages {
     /// Gives the name of a page that is being written to its copy, pinned and being written too.
     /// The caller has the lock of the page and its pin; `lock_dirty` takes that of the dirty set.
     /// `None`: there is no slot, nothing has changed, and the frame of the copy is free.
@@ -361,9 +359,7 @@ impl Pages {
         }
         self.evictor.removed(frame);
     }
-}
 
-impl Pages {
     fn of_object(&self, number: u32) -> impl Iterator<Item = (u64, State)> {
         (0..self.arena.frames()).filter_map(move |index| {
             let slot = self.owner(FrameIndex(index));
@@ -452,9 +448,7 @@ impl Pages {
             }
         }
     }
-}
 
-impl Pages {
     pub(crate) fn allocate(&self) -> Option<FrameIndex> {
         let taken = self.free.pop().or_else(|| {
             self.sweep();
