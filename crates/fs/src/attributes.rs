@@ -1,5 +1,7 @@
 //! Attributes of an object and requests to change them (RFC 1813 section 2.5, `fattr3`, `sattr3`).
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use crate::{Error, Result};
 
 /// Seconds since 1970 (may be negative, may exceed 32 bits) and nanoseconds.
@@ -35,6 +37,31 @@ impl Timestamp {
         Self {
             seconds: self.seconds.saturating_add(1),
             nanoseconds: 0,
+        }
+    }
+}
+
+impl From<SystemTime> for Timestamp {
+    fn from(time: SystemTime) -> Self {
+        let (since, is_before) = match time.duration_since(UNIX_EPOCH) {
+            Ok(after) => (after, false),
+            Err(before) => (before.duration(), true),
+        };
+        let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+        match (is_before, since.subsec_nanos()) {
+            (false, nanoseconds) => Self {
+                seconds,
+                nanoseconds,
+            },
+            (true, 0) => Self {
+                seconds: -seconds,
+                nanoseconds: 0,
+            },
+            // Nanoseconds count forwards, also before 1970.
+            (true, nanoseconds) => Self {
+                seconds: -seconds - 1,
+                nanoseconds: 1_000_000_000 - nanoseconds,
+            },
         }
     }
 }
@@ -232,6 +259,7 @@ impl std::ops::BitAnd for Access {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn the_next_moment_carries_into_seconds() {
@@ -242,5 +270,20 @@ mod tests {
         assert_eq!(time(-1, 999_999_999).next(), time(0, 0));
         assert_eq!(time(5, 7).next(), time(5, 8));
         assert_eq!(time(i64::MAX, 999_999_999).next(), time(i64::MAX, 0));
+    }
+    #[test]
+    fn times_of_the_system_keep_their_nanoseconds() {
+        let time = |seconds, nanoseconds| Timestamp {
+            seconds,
+            nanoseconds,
+        };
+        let distance = Duration::new(5, 7);
+        assert_eq!(Timestamp::from(UNIX_EPOCH + distance), time(5, 7));
+        assert_eq!(
+            Timestamp::from(UNIX_EPOCH - distance),
+            time(-6, 999_999_993)
+        );
+        let whole = UNIX_EPOCH - Duration::from_secs(5);
+        assert_eq!(Timestamp::from(whole), time(-5, 0));
     }
 }

@@ -4,7 +4,7 @@ use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use pagewell_fs::Timestamp;
 use pagewell_fs::source::OpenError;
@@ -92,11 +92,7 @@ impl Origin {
     /// The same, changed last at this time.
     #[must_use]
     pub fn changed_at(self, time: Option<SystemTime>) -> Self {
-        let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let time = since.map_or_else(Timestamp::default, |since| Timestamp {
-            seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-            nanoseconds: since.subsec_nanos(),
-        });
+        let time = time.map(Timestamp::from).unwrap_or_default();
         Self {
             times: Times {
                 accessed: time,

@@ -1,7 +1,7 @@
 //! [`FileSystem`] for a bucket, or a folder of a web server: what is read.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
@@ -205,7 +205,10 @@ impl ObjectFileSystem {
     }
 
     fn of_file(&self, node: &Node, version: &Version) -> Attributes {
-        let modified = version.last_modified.map(timestamp).unwrap_or_default();
+        let modified = version
+            .last_modified
+            .map(Timestamp::from)
+            .unwrap_or_default();
         // Versions of one second differ in this.
         let (tag, _) = hash_of(version.etag.as_deref().unwrap_or_default()).halves();
         let nanoseconds = u32::try_from(tag % 1_000_000_000).unwrap_or(0);
@@ -250,16 +253,6 @@ fn gone(error: Error) -> Error {
     match error {
         Error::NotFound => Error::Stale,
         other => other,
-    }
-}
-
-fn timestamp(time: SystemTime) -> Timestamp {
-    let Ok(since) = time.duration_since(UNIX_EPOCH) else {
-        return Timestamp::default();
-    };
-    Timestamp {
-        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
-        nanoseconds: since.subsec_nanos(),
     }
 }
 
