@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use anyhow::bail;
 use pagewell_base::files::folder_of;
 use pagewell_monitor::http::place::Place;
+use pagewell_object_client::{Options, files_of};
 use pagewell_sandbox::{Access, Part, Plan, capabilities, enter, stay_out};
 use rustix::thread::CapabilitySet;
 
@@ -14,7 +15,7 @@ use crate::open::Writes;
 use crate::sandbox_arguments::Mode;
 use crate::source::Source;
 use crate::state;
-use crate::storage::{self, Storage};
+use crate::storage::Storage;
 
 /// Files that the server reads later, where they are there: of itself and of the machine, and what
 /// the C library wants to find a host or a time zone.
@@ -229,8 +230,9 @@ impl Paths {
                 return self.add_directory(path, access(least));
             }
             Storage::Path(path) => self.add_image(path, access(kind.written_for)),
-            Storage::Object(_) => {
-                let paths = storage::object_paths();
+            Storage::Object(url) => {
+                // What is wrong with the URL is said where it is opened.
+                let paths = files_of(url, &Options::default()).unwrap_or_default();
                 let there = paths.into_iter().filter(|path| path.exists());
                 self.all.extend(there.map(|path| (path, Access::Read)));
             }

@@ -4,7 +4,7 @@
 mod former_leg;
 pub(crate) mod grammar;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_device::{Device, Engine, Error as DeviceError, FileDevice, FileOptions, RamDevice};
@@ -147,24 +147,3 @@ fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<Str
 
 /// What the system says of files that may be read and not written.
 const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTBSY];
-
-/// Where keys of object stores and certificates of authorities are read from, while a server runs.
-pub(crate) fn object_paths() -> Vec<PathBuf> {
-    let named = [
-        "AWS_CONFIG_FILE",
-        "AWS_SHARED_CREDENTIALS_FILE",
-        "SSL_CERT_FILE",
-        "SSL_CERT_DIR",
-    ];
-    let named = named
-        .iter()
-        .filter_map(|name| std::env::var_os(name).map(PathBuf::from));
-    let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".aws"));
-    let usual = [
-        "/etc/ssl",
-        "/etc/pki",
-        "/etc/ca-certificates",
-        "/usr/share/ca-certificates",
-    ];
-    named.chain(home).chain(usual.map(PathBuf::from)).collect()
-}
