@@ -16,8 +16,6 @@ use rustix::io::Errno;
 use super::error;
 use super::identifier::hash_of;
 
-/// Longest range of one request.
-const TRANSFER_BYTES_MAX: u32 = 8 << 20;
 /// Requests at a time.
 const QUEUE_DEPTH: u32 = 64;
 /// What a server is best asked for at once: a request costs as much time as some of its bytes, and
@@ -28,7 +26,7 @@ pub(super) const REQUEST_BYTES: u64 = 4 << 20;
 pub(super) const GEOMETRY: Geometry = Geometry {
     logical_block_bytes: PAGE_BYTES as u32,
     memory_alignment_bytes: 1,
-    transfer_bytes_max: TRANSFER_BYTES_MAX,
+    transfer_bytes_max: REQUEST_BYTES as u32,
     rotational: false,
     queue_depth: QUEUE_DEPTH,
 };
