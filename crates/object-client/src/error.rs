@@ -34,3 +34,27 @@ pub enum Error {
     #[error("{0}")]
     Unsupported(String),
 }
+
+impl Error {
+    /// The text without the place that it may begin with, for a line that has named it.
+    #[must_use]
+    pub fn behind(&self, place: &str) -> String {
+        let text = self.to_string();
+        let rest = text
+            .strip_prefix(place)
+            .and_then(|rest| rest.strip_prefix(": "));
+        rest.map_or_else(|| text.clone(), str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_named_once() {
+        let error = Error::Protocol("http://h/x: too short".to_owned());
+        assert_eq!(error.behind("http://h/x"), "too short");
+        assert_eq!(error.behind("http://h/"), "http://h/x: too short");
+    }
+}

@@ -55,6 +55,8 @@ pub struct Options {
     pub connections_max: usize,
     /// Keys of listings are taken as they are although the server says that it encodes them.
     pub raw_listings: bool,
+    /// How long a listing is to be believed; a remote keeps none, its callers may.
+    pub age: Duration,
 }
 
 impl Default for Options {
@@ -72,6 +74,7 @@ impl Default for Options {
             connect: Duration::from_secs(10),
             connections_max: 64,
             raw_listings: false,
+            age: Duration::from_secs(10),
         }
     }
 }
@@ -79,9 +82,10 @@ impl Default for Options {
 /// Options of a URL, with what they take.
 const NAMES: &str = "endpoint=URL, region=NAME, profile=NAME, anonymous=true, path-style=BOOLEAN, \
                      ca=FILE, retry=TIME, stall=TIME, connect=TIME, connections=NUMBER, \
-                     raw-listings=true";
+                     raw-listings=true, age=TIME";
 const TIME: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(3600);
+const AGE: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
 
 fn invalid(text: String) -> Error {
     Error::Invalid(text)
@@ -101,8 +105,11 @@ impl Options {
     /// # Errors
     /// [`Error::Invalid`] with what is not known or not right.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let time =
-            || duration::within(value, TIME).map_err(|reason| invalid(format!("{name}: {reason}")));
+        let within = |range| {
+            let time = duration::within(value, range);
+            time.map_err(|reason| invalid(format!("{name}: {reason}")))
+        };
+        let time = || within(TIME);
         let text = || match value {
             "" => Err(invalid(format!("{name} has no value"))),
             value => Ok(Some(value.to_owned())),
@@ -126,6 +133,7 @@ impl Options {
                     number.ok_or_else(|| invalid(format!("{name}={value}: 1 to 1024")))?;
             }
             "raw-listings" => self.raw_listings = boolean(name, value)?,
+            "age" => self.age = within(AGE)?,
             _ => return Err(invalid(format!("no option '{name}'; there are {NAMES}"))),
         }
         Ok(())
@@ -145,6 +153,7 @@ mod tests {
             ("path-style", "no"),
             ("retry", "5s"),
             ("connections", "3"),
+            ("age", "0s"),
         ] {
             options.set(name, value).expect(name);
         }
@@ -153,12 +162,14 @@ mod tests {
         assert_eq!(options.path_style, Some(false));
         assert_eq!(options.retry, Duration::from_secs(5));
         assert_eq!(options.connections_max, 3);
+        assert_eq!(options.age, Duration::ZERO);
         for (name, value) in [
             ("endpoint", ""),
             ("anonymous", "perhaps"),
             ("connections", "0"),
             ("connections", "100000"),
             ("retry", "soon"),
+            ("age", "25h"),
             ("speed", "9"),
         ] {
             let refused = options.set(name, value).expect_err(name);

@@ -1,9 +1,9 @@
 //! A directory: its listing, and when its names were seen to change.
 //!
 //! One thread at a time asks for pages of a listing; others wait for it, and find what it brought,
-//! or fail as it did.
-//! A name is looked for in the listing when that has come whole, or comes whole with one page. In a
-//! larger directory the object with that key is asked for, then what lies below it.
+//! or fail as it did. A name is looked for in the listing when that has come whole, or comes whole
+//! with one page. In a larger directory the object with that key is asked for, then what lies below
+//! it.
 
 use std::time::{Duration, Instant};
 
@@ -223,9 +223,8 @@ impl Directory {
     }
 
     /// Gives the names behind the one with this cookie to `visit`, with the time at which they were
-    /// there, until it takes one not. Whether
-    /// it has taken the last one; and how many names cannot be shown, of the pages that were looked
-    /// at.
+    /// there, until it takes one not. Whether it has taken the last one; and how many names cannot
+    /// be shown, of the pages that were looked at.
     pub(super) fn read(
         &self,
         asked: Asked<'_>,

@@ -37,5 +37,5 @@ mod transfer;
 
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;
-pub use open::{OPTIONS, Opened, OpenedObject, Options, check, open, open_object};
+pub use open::{OPTIONS, Opened, OpenedObject, check, open, open_object};
 pub use pagewell_object_client::Version;

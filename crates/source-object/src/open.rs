@@ -1,23 +1,18 @@
 //! Opens what a URL names: a bucket or folder as a tree, or one object.
 
 use std::sync::{Arc, mpsc};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
 use pagewell_fs::source::OpenError;
 use pagewell_object_client::{
-    Error as RemoteError, ListQuery, Location, Options as ClientOptions, Remote, Sink, Version,
+    Error as RemoteError, ListQuery, Location, Options, Remote, Sink, Version,
 };
 
 use super::device::ObjectDevice;
 use super::filesystem::ObjectFileSystem;
 use super::identifier::KeyHasher;
-
-/// How long a listing is believed where a URL does not say it.
-const AGE: Duration = Duration::from_secs(10);
-/// The longest time that one may say.
-const AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// Options of the URL of a bucket: how they are written, and what they do.
 pub const OPTIONS: [(&str, &str); 9] = [
@@ -57,13 +52,6 @@ pub const OPTIONS: [(&str, &str); 9] = [
     ),
 ];
 
-/// How names and attributes are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
-    /// How long a listing, and what was seen of an object, is believed.
-    pub age: Duration,
-}
-
 /// What a URL names.
 pub enum Opened {
     /// A bucket or a folder.
@@ -86,14 +74,6 @@ pub struct OpenedObject {
     pub is_weak: bool,
 }
 
-/// A parsed URL.
-struct Parsed {
-    /// Without options of ours.
-    url: String,
-    location: Location,
-    options: Options,
-}
-
 /// Refuses a URL that can never be opened.
 ///
 /// # Errors
@@ -102,33 +82,11 @@ pub fn check(url: &str) -> Result<(), OpenError> {
     parse(url).map(drop)
 }
 
-fn parse(url: &str) -> Result<Parsed, OpenError> {
-    let mut options = Options { age: AGE };
-    let mut client = ClientOptions::default();
-    let mut url = url.to_owned();
-    if url.starts_with("s3://")
-        && let Some((place, query)) = url.split_once('?')
-    {
-        let mut others = Vec::new();
-        for option in query.split('&') {
-            match option.strip_prefix("age=") {
-                Some(value) => {
-                    options.age = pagewell_base::duration::within(value, Duration::ZERO..=AGE_MAX)
-                        .map_err(|reason| OpenError::new(place, &format!("age: {reason}")))?;
-                }
-                None => others.push(option),
-            }
-        }
-        url = format!("{place}?{}", others.join("&"));
-    }
-    let shown = shown(&url);
-    let location = Location::parse(&url, &mut client);
-    let location = location.map_err(|error| OpenError::new(&shown, &error.to_string()))?;
-    Ok(Parsed {
-        url,
-        location,
-        options,
-    })
+fn parse(url: &str) -> Result<(Location, Options), OpenError> {
+    let mut options = Options::default();
+    let location = Location::parse(url, &mut options);
+    let location = location.map_err(|error| refused(url, &error))?;
+    Ok((location, options))
 }
 
 /// Without a query, which may hold a signature or a password.
@@ -138,11 +96,8 @@ fn shown(url: &str) -> String {
 
 /// An error that names the URL once.
 fn refused(url: &str, error: &RemoteError) -> OpenError {
-    let (name, text) = (shown(url), error.to_string());
-    let rest = text
-        .strip_prefix(&name)
-        .and_then(|rest| rest.strip_prefix(": "));
-    OpenError::new(&name, rest.unwrap_or(&text))
+    let name = shown(url);
+    OpenError::new(&name, &error.behind(&name))
 }
 
 /// Opens what the URL names.
@@ -150,16 +105,15 @@ fn refused(url: &str, error: &RemoteError) -> OpenError {
 /// # Errors
 /// With the URL and the reason.
 pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened, OpenError> {
-    let parsed = parse(url)?;
+    let (location, options) = parse(url)?;
     let refused = |error: RemoteError| refused(url, &error);
-    let remote =
-        pagewell_object_client::open(&parsed.url, &ClientOptions::default()).map_err(refused)?;
-    let prefix = parsed.location.prefix();
+    let remote = pagewell_object_client::open(url, &Options::default()).map_err(refused)?;
+    let prefix = location.prefix();
     let is_folder = prefix.is_empty() || prefix.ends_with('/');
     if !is_folder {
-        match one_object(&remote, &parsed, tier.clone()) {
+        match one_object(&remote, (url, &location), tier.clone()) {
             Ok(object) => return Ok(Opened::Object(object)),
-            Err(RemoteError::NotFound) if matches!(parsed.location, Location::S3 { .. }) => {}
+            Err(RemoteError::NotFound) if matches!(location, Location::S3 { .. }) => {}
             Err(error) => return Err(refused(error)),
         }
     }
@@ -178,12 +132,12 @@ pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened,
             "there is no such object or folder",
         ));
     }
-    let bucket = match &parsed.location {
+    let bucket = match &location {
         Location::S3 { bucket, .. } => format!("s3://{bucket}"),
         Location::Web { .. } => remote.describe(),
     };
-    let age = parsed.options.age;
-    let tree = ObjectFileSystem::new(remote, (&bucket, &prefix), age, (cache, tier));
+    let of = (&*bucket, &*prefix);
+    let tree = ObjectFileSystem::new(remote, of, options.age, (cache, tier));
     Ok(Opened::Tree(tree))
 }
 
@@ -192,23 +146,22 @@ pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened,
 /// # Errors
 /// With the URL and the reason.
 pub fn open_object(url: &str, tier: Option<Arc<Tier>>) -> Result<OpenedObject, OpenError> {
-    let parsed = parse(url)?;
+    let (location, _) = parse(url)?;
     let refused = |error: RemoteError| refused(url, &error);
-    let remote =
-        pagewell_object_client::open(&parsed.url, &ClientOptions::default()).map_err(refused)?;
-    one_object(&remote, &parsed, tier).map_err(refused)
+    let remote = pagewell_object_client::open(url, &Options::default()).map_err(refused)?;
+    one_object(&remote, (url, &location), tier).map_err(refused)
 }
 
 fn one_object(
     remote: &Arc<dyn Remote>,
-    parsed: &Parsed,
+    (url, location): (&str, &Location),
     tier: Option<Arc<Tier>>,
 ) -> Result<OpenedObject, RemoteError> {
-    let key = parsed.location.prefix();
-    let place = match &parsed.location {
+    let key = location.prefix();
+    let place = match location {
         Location::S3 { .. } => remote.describe(),
         // What follows `?` may say which file it is.
-        Location::Web { .. } => parsed.url.clone(),
+        Location::Web { .. } => url.to_owned(),
     };
     let found = remote.head(key)?;
     check_range(remote, key, &found.version)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::anyhow;
 use clap::Args;
 use pagewell_base::size;
 use pagewell_object_client::{Answer, Class, Location, Options, Question, Report};
@@ -64,20 +64,11 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
         return Err(usage(format!("{url}: a URL begins with {known}")));
     }
     let shown = url.split('?').next().unwrap_or(url).to_owned();
-    let url = without_age(url);
-    Location::parse(&url, &mut Options::default())
+    Location::parse(url, &mut Options::default())
         .map_err(|error| usage(format!("{shown}: {error}")))?;
     let options = Options::default();
-    let report = pagewell_object_client::probe(&url, &options, arguments.read_only);
-    let report = report.map_err(|error| {
-        // Most texts begin with the URL.
-        let text = error.to_string();
-        anyhow::anyhow!(
-            "{}",
-            text.strip_prefix(&format!("{shown}: ")).unwrap_or(&text)
-        )
-    });
-    let report = report.context(shown)?;
+    let report = pagewell_object_client::probe(url, &options, arguments.read_only);
+    let report = report.map_err(|error| anyhow!("{shown}: {}", error.behind(&shown)))?;
     if arguments.json {
         output::document(&json(&report))?;
     } else {
@@ -87,19 +78,6 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
         failure::report(&format!("{key}: left behind, remove it"));
     }
     Ok(Outcome::Done)
-}
-
-/// The URL without the option that is for mounts alone.
-fn without_age(url: &str) -> String {
-    match url.split_once('?') {
-        Some((place, query)) if url.starts_with("s3://") => {
-            let kept = query
-                .split('&')
-                .filter(|option| !option.starts_with("age="));
-            format!("{place}?{}", kept.collect::<Vec<_>>().join("&"))
-        }
-        _ => url.to_owned(),
-    }
 }
 
 /// A question in words, and what follows from both answers.
@@ -375,12 +353,5 @@ mod tests {
         assert_eq!(json["answers"][0]["answer"], "no");
         assert_eq!(json["answers"][0]["reason"], "no tag");
         assert_eq!(json["latency_seconds"], 0.0015);
-    }
-
-    #[test]
-    fn options_of_mounts_are_left_out() {
-        let url = without_age("s3://b/p?age=5s&anonymous&age=1s");
-        assert_eq!(url, "s3://b/p?anonymous");
-        assert_eq!(without_age("http://h/f?age=5s"), "http://h/f?age=5s");
     }
 }
