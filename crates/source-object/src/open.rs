@@ -192,7 +192,71 @@ fn check_range(remote: &Arc<dyn Remote>, key: &str, version: &Version) -> Result
         return Ok(());
     }
     let (sender, receiver) = mpsc::channel();
-    remote.fetch(key, version, 0..1, Box::new(OneByte(sender)));
+    // Not the first one: busybox sends all for `bytes=0-0`.
+    remote.fetch(key, version, 1..2, Box::new(OneByte(sender)));
     let lost = || RemoteError::Protocol("the request was lost".to_owned());
     receiver.recv().unwrap_or_else(|_| Err(lost()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    const LENGTH: usize = 1000;
+
+    /// Answers one request as a web server does that takes a last byte of 0 for none, or, with
+    /// `ignores`, no ranges at all.
+    fn answer(stream: &TcpStream, ignores: bool) -> Option<()> {
+        let mut lines = BufReader::new(stream).lines();
+        let method = lines.next()?.ok()?;
+        let mut range = None;
+        for line in lines
+            .map_while(Result::ok)
+            .take_while(|line| !line.is_empty())
+        {
+            if let Some(asked) = line.to_ascii_lowercase().strip_prefix("range: bytes=") {
+                let (first, last) = asked.split_once('-')?;
+                range = Some((first.parse().ok()?, last.parse::<usize>().ok()?));
+            }
+        }
+        let (first, last) = range.filter(|_| !ignores).unwrap_or((0, LENGTH - 1));
+        let last = if last == 0 { LENGTH - 1 } else { last };
+        let mut head = format!(
+            "Content-Length: {}\r\nConnection: close\r\n",
+            last + 1 - first
+        );
+        head += "ETag: \"one\"\r\n";
+        let status = match range.is_some() && !ignores {
+            true => format!("206 Partial\r\nContent-Range: bytes {first}-{last}/{LENGTH}"),
+            false => "200 OK".to_owned(),
+        };
+        let mut stream = stream;
+        write!(stream, "HTTP/1.1 {status}\r\n{head}\r\n").ok()?;
+        if !method.starts_with("HEAD") {
+            stream.write_all(&[7; LENGTH][first..=last]).ok()?;
+        }
+        Some(())
+    }
+
+    fn opened(ignores: bool) -> Result<OpenedObject, OpenError> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        // It ends with the test.
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let _ = answer(&stream.unwrap(), ignores);
+            }
+        });
+        open_object(&format!("http://{address}/x.iso"), None)
+    }
+
+    #[test]
+    fn a_server_without_ranges_is_refused_and_one_with_an_odd_first_byte_is_not() {
+        assert_eq!(opened(false).unwrap().name, b"x.iso");
+        let refused = opened(true).err().unwrap().to_string();
+        assert!(refused.contains("ignores ranges"), "{refused}");
+        assert_eq!(refused.matches("http://").count(), 1, "{refused}");
+    }
 }
