@@ -141,6 +141,9 @@ impl Location {
         if url.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(invalid(url, "a URL has no control characters (write %0A)"));
         }
+        if url.starts_with("s3:") && !url.starts_with("s3://") {
+            return Err(invalid(url, "a bucket is written s3://BUCKET"));
+        }
         match url.strip_prefix("s3://") {
             Some(rest) => Self::parse_bucket(url, rest, options),
             None => Self::parse_web(url),
@@ -255,6 +258,7 @@ mod tests {
             "s3://b/%zz",
             "s3://b/%ff",
             "s3://../x",
+            "s3:/b",
             "s3://b?speed=9",
             "ftp://h/x",
             "http://",

@@ -189,7 +189,7 @@ pub(crate) fn objects(
 
 /// Refuses a URL of an object that can never be opened.
 pub(crate) fn object_url(text: &str) -> anyhow::Result<()> {
-    pagewell_source_object::check(text).map_err(|error| usage(error.to_string()))
+    pagewell_source_object::check(text).map_err(usage)
 }
 
 /// Parses the URL of such an export.

@@ -195,6 +195,15 @@ fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
             return Some([b"nfs://", rest].concat());
         }
     }
+    // In small letters, as all kinds.
+    for kind in kinds::KINDS {
+        let start = kind.start();
+        let written = bytes.get(..start.len()).unwrap_or_default();
+        if start.ends_with("//") && written.eq_ignore_ascii_case(start.as_bytes()) {
+            let rest = bytes.get(start.len()..).unwrap_or_default();
+            return (written != start.as_bytes()).then(|| [start.as_bytes(), rest].concat());
+        }
+    }
     let path = bytes.strip_prefix(b"file://")?;
     path.starts_with(b"/").then(|| path.to_vec())
 }
@@ -278,6 +287,9 @@ mod tests {
             ("ftp://host/x", "unknown kind of source 'ftp:'"),
             ("http:///x", "no name of a host"),
             ("s3://bucket?speed=9", "no option 'speed'"),
+            ("s3:/bucket", "written s3://BUCKET"),
+            ("S3://bucket", "written s3://bucket"),
+            ("HTTPS://host/x", "written https://host/x"),
             ("zip:x", "image:PATH"),
             ("zip:nothing-here", "unknown kind of source 'zip:'"),
             ("server:/export", "nfs://server/export"),

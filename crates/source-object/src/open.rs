@@ -77,15 +77,15 @@ pub struct OpenedObject {
 /// Refuses a URL that can never be opened.
 ///
 /// # Errors
-/// With what is wrong.
-pub fn check(url: &str) -> Result<(), OpenError> {
-    parse(url).map(drop)
+/// What is wrong, without the URL.
+pub fn check(url: &str) -> Result<(), String> {
+    let parsed = parse(url).map(drop);
+    parsed.map_err(|error| error.behind(&shown(url)))
 }
 
-fn parse(url: &str) -> Result<(Location, Options), OpenError> {
+fn parse(url: &str) -> Result<(Location, Options), RemoteError> {
     let mut options = Options::default();
-    let location = Location::parse(url, &mut options);
-    let location = location.map_err(|error| refused(url, &error))?;
+    let location = Location::parse(url, &mut options)?;
     Ok((location, options))
 }
 
@@ -105,8 +105,8 @@ fn refused(url: &str, error: &RemoteError) -> OpenError {
 /// # Errors
 /// With the URL and the reason.
 pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened, OpenError> {
-    let (location, options) = parse(url)?;
     let refused = |error: RemoteError| refused(url, &error);
+    let (location, options) = parse(url).map_err(refused)?;
     let remote = pagewell_object_client::open(url, &Options::default()).map_err(refused)?;
     let prefix = location.prefix();
     let is_folder = prefix.is_empty() || prefix.ends_with('/');
@@ -146,8 +146,8 @@ pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened,
 /// # Errors
 /// With the URL and the reason.
 pub fn open_object(url: &str, tier: Option<Arc<Tier>>) -> Result<OpenedObject, OpenError> {
-    let (location, _) = parse(url)?;
     let refused = |error: RemoteError| refused(url, &error);
+    let (location, _) = parse(url).map_err(refused)?;
     let remote = pagewell_object_client::open(url, &Options::default()).map_err(refused)?;
     one_object(&remote, (url, &location), tier).map_err(refused)
 }
