@@ -62,6 +62,37 @@ pub enum Question {
     Beside,
 }
 
+impl Question {
+    /// All of them, with their names for programs.
+    pub const NAMES: [(Self, &'static str); 16] = [
+        (Self::Lists, "lists"),
+        (Self::StrongTag, "strong_tag"),
+        (Self::Ranges, "ranges"),
+        (Self::StaleRead, "stale_read_refused"),
+        (Self::ListedTag, "listed_tag"),
+        (Self::Change, "changes"),
+        (Self::Create, "second_create_refused"),
+        (Self::Update, "stale_update_refused"),
+        (Self::Race, "race_has_one_winner"),
+        (Self::Complete, "stale_completion_refused"),
+        (Self::Delete, "stale_delete_refused"),
+        (Self::CopyPart, "part_copy"),
+        (Self::StaleCopy, "stale_part_copy_refused"),
+        (Self::WrongHash, "wrong_hash_refused"),
+        (Self::Marker, "folder_marker"),
+        (Self::Beside, "object_beside_folder"),
+    ];
+
+    /// Its name for programs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let mut names = Self::NAMES.iter();
+        names
+            .find(|(one, _)| *one == self)
+            .map_or("", |(_, name)| name)
+    }
+}
+
 /// What came of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -101,8 +132,22 @@ pub enum Class {
 }
 
 impl Class {
+    /// How people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Guarded => "guarded",
+            Self::GuardedButDeletes => "guarded, but deletes are not",
+            Self::Unguarded => "unguarded",
+            Self::WeakWeb => "weak web",
+            Self::ReadOnly => "read only",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// The class by the answers, in which a question may be missing.
-    fn of(answers: &[(Question, Answer)]) -> Self {
+    #[must_use]
+    pub fn of(answers: &[(Question, Answer)]) -> Self {
         let answer = |question| {
             let found = answers.iter().find(|(asked, _)| *asked == question);
             found.map(|(_, answer)| answer)

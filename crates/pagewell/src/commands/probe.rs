@@ -82,60 +82,43 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
 
 /// A question in words, and what follows from both answers.
 struct Words {
-    name: &'static str,
     asks: &'static str,
     yes: &'static str,
     no: &'static str,
 }
 
-const fn words(
-    name: &'static str,
-    asks: &'static str,
-    yes: &'static str,
-    no: &'static str,
-) -> Words {
-    Words {
-        name,
-        asks,
-        yes,
-        no,
-    }
+const fn words(asks: &'static str, yes: &'static str, no: &'static str) -> Words {
+    Words { asks, yes, no }
 }
 
 fn words_of(question: Question) -> Words {
     match question {
         Question::Lists => words(
-            "lists",
             "lists its objects",
             "Directories are shown.",
             "Only objects whose address is known can be read.",
         ),
         Question::StrongTag => words(
-            "strong_tag",
             "names versions by strong ETags",
             "Every byte that is read belongs to one version.",
             "A change within a second that keeps the length is not seen.",
         ),
         Question::Ranges => words(
-            "ranges",
             "sends ranges",
             "What is read is fetched, and no more.",
             "Pagewell refuses it: each read would fetch the whole file.",
         ),
         Question::StaleRead => words(
-            "stale_read_refused",
             "refuses to read a version that is gone",
             "A changed object is seen before its bytes are sent.",
             "Pagewell compares each answer itself, and reads one version all the same.",
         ),
         Question::ListedTag => words(
-            "listed_tag",
             "lists the ETag of HEAD",
             "A listing tells which objects have changed.",
             "An object has to be asked for by itself to see a change.",
         ),
         Question::Change => words(
-            "changes",
             "lets these keys write",
             "Objects can be made here.",
             "It is to be read; nothing else was asked.",
@@ -147,76 +130,55 @@ fn words_of(question: Question) -> Words {
 fn words_of_change(question: Question) -> Words {
     match question {
         Question::Create => words(
-            "second_create_refused",
             "refuses a second create",
             "Two writers that make one name notice it.",
             "A new object can replace another one unseen.",
         ),
         Question::Update => words(
-            "stale_update_refused",
             "refuses a change of an old version",
             "Two writers that change one object notice it.",
             "A change can replace a newer one unseen.",
         ),
         Question::Race => words(
-            "race_has_one_winner",
             "lets one of 8 creates at once win",
             "The refusal holds for writers at the same moment, too.",
             "Writers at the same moment replace each other unseen.",
         ),
         Question::Complete => words(
-            "stale_completion_refused",
             "refuses an upload for an old version",
             "Large objects are as safe as small ones.",
             "A large object can replace a newer one unseen.",
         ),
         Question::Delete => words(
-            "stale_delete_refused",
             "refuses a delete of an old version",
             "A newer object is not deleted for an older one.",
             "A delete can take a change of another writer with it.",
         ),
         Question::CopyPart => words(
-            "part_copy",
             "copies parts inside itself",
             "A change in a large object need not send all of it.",
             "A change in a large object sends all of it.",
         ),
         Question::StaleCopy => words(
-            "stale_part_copy_refused",
             "refuses to copy an old version",
             "A copied part belongs to the version that was meant.",
             "A copied part has to be compared before it is trusted.",
         ),
         Question::WrongHash => words(
-            "wrong_hash_refused",
             "refuses a body with a wrong MD5",
             "A body that is damaged on its way is not kept.",
             "A body that is damaged on its way can be kept.",
         ),
         Question::Marker => words(
-            "folder_marker",
             "keeps and lists an object 'dir/'",
             "Empty directories can be kept.",
             "An empty directory cannot be kept.",
         ),
         _ => words(
-            "object_beside_folder",
             "has 'a' beside 'a/b'",
             "A name can be a file and a folder at once.",
             "A name is a file or a folder, as in a file system.",
         ),
-    }
-}
-
-fn class_name(class: Class) -> &'static str {
-    match class {
-        Class::Guarded => "guarded",
-        Class::GuardedButDeletes => "guarded, but deletes are not",
-        Class::Unguarded => "unguarded",
-        Class::WeakWeb => "weak web",
-        Class::ReadOnly => "read only",
-        Class::Unknown => "unknown",
     }
 }
 
@@ -265,14 +227,14 @@ fn json(report: &Report) -> ReportJson<'_> {
     let answers = report.answers.iter().map(|(question, answer)| {
         let (answer, reason) = parts(answer);
         AnswerJson {
-            question: words_of(*question).name,
+            question: question.name(),
             answer,
             reason,
         }
     });
     ReportJson {
         place: &report.place,
-        class: class_name(report.class),
+        class: report.class.name(),
         answers: answers.collect(),
         latency_seconds: report.latency.as_ref().map(Duration::as_secs_f64),
         bytes_per_second: report.bytes_per_second,
@@ -304,7 +266,7 @@ fn text(report: &Report) -> String {
         let speed = format!("{}/s", size::brief(speed as u64));
         line("sends", &speed, "One GET, on one connection.");
     }
-    let (class, meaning) = (class_name(report.class), consequence(report));
+    let (class, meaning) = (report.class.name(), consequence(report));
     text + &format!("class: {class}\n  {meaning}\n")
 }
 
