@@ -29,6 +29,8 @@ mod filesystem;
 mod identifier;
 mod listing;
 mod listings;
+#[cfg_attr(not(test), expect(dead_code, reason = "nothing writes yet"))]
+mod metadata;
 mod name;
 mod node;
 mod nodes;
