@@ -26,7 +26,10 @@ mod directory;
 mod error;
 mod file;
 mod filesystem;
+#[expect(dead_code, reason = "nothing writes yet")]
+mod guard;
 mod identifier;
+mod kept_probe;
 mod listing;
 mod listings;
 #[cfg_attr(not(test), expect(dead_code, reason = "nothing writes yet"))]
@@ -39,5 +42,6 @@ mod transfer;
 
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;
+pub use kept_probe::KeptProbe;
 pub use open::{OPTIONS, Opened, OpenedObject, check, open, open_object};
 pub use pagewell_object_client::Version;
