@@ -38,7 +38,14 @@ mod name;
 mod node;
 mod nodes;
 mod open;
+#[cfg(test)]
+mod testing;
 mod transfer;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "files are not written yet")
+)]
+mod upload;
 
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;

@@ -1,0 +1,108 @@
+//! How a changed object is sent: what differs from its base as bytes, the rest as copies that the
+//! store makes inside, all under one condition.
+//!
+//! ```text
+//!   NewObject ──> plan: one body, or parts ──> run: parts side by side ──> complete ──> Version
+//!                                               │
+//!                                               └── Budget: memory and threads of all uploads
+//! ```
+//!
+//! Nothing is to be seen before the end, and the end happens under the condition: what fails leaves
+//! the object as it was. An upload that failed is given up.
+//!
+//! Weakness: a body is in memory. An object of which more than 320 GB are sent has parts that are
+//! larger than the budget, of which one at a time goes: 525 MiB for 5 TiB.
+
+mod budget;
+mod object;
+mod plan;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pagewell_fs::Error as FileError;
+use pagewell_object_client::{Error as RemoteError, Remote, Version};
+
+pub(crate) use budget::Budget;
+pub(crate) use object::{Base, Failure, NewObject, Notes, Source};
+pub(crate) use plan::Sizes;
+use plan::{Change, Plan};
+use run::Job;
+
+/// Makes objects of one bucket.
+pub(crate) struct Uploader {
+    sizes: Sizes,
+    budget: Budget,
+    /// Whether the store copies parts.
+    can_copy: AtomicBool,
+}
+
+impl Uploader {
+    /// `can_copy`: the store copies parts, and refuses to when it has another version than the one
+    /// that is named. One that turns out not to copy is not asked again.
+    pub(crate) fn new(sizes: Sizes, budget: Budget, can_copy: bool) -> Self {
+        Self {
+            sizes,
+            budget,
+            can_copy: AtomicBool::new(can_copy),
+        }
+    }
+
+    /// Makes an object, and returns its version (without the time of the change).
+    ///
+    /// # Errors
+    /// [`Failure`].
+    pub(crate) fn upload(
+        &self,
+        remote: &dyn Remote,
+        object: &NewObject<'_>,
+        source: &dyn Source,
+        notes: &dyn Notes,
+    ) -> Result<Version, Failure> {
+        let Some(store) = remote.as_writable() else {
+            let text = format!("{}: objects cannot be changed", remote.describe());
+            return Err(RemoteError::Unsupported(text).into());
+        };
+        let job = Job {
+            remote,
+            store,
+            object,
+            source,
+            notes,
+            budget: &self.budget,
+            is_copying_refused: AtomicBool::new(false),
+        };
+        let result = self.make(&job, self.can_copy.load(Ordering::Acquire));
+        if result.is_ok() || !job.is_copying_refused.load(Ordering::Acquire) {
+            return result;
+        }
+        if self.can_copy.swap(false, Ordering::AcqRel) {
+            let place = remote.describe();
+            tracing::warn!("{place}: the store copies no parts, so all bytes of files are sent");
+        }
+        self.make(&job, false)
+    }
+
+    fn make(&self, job: &Job<'_>, can_copy: bool) -> Result<Version, Failure> {
+        let object = job.object;
+        let base_bytes = object.base.map_or(0, |base| {
+            // A range is copied only of an object that is larger than a part has to be.
+            let is_large = base.version.length_bytes > self.sizes.part_bytes_min;
+            let is_copied = can_copy && is_large && !base.version.is_weak();
+            let kept_bytes = base.kept_bytes.min(base.version.length_bytes);
+            if is_copied { kept_bytes } else { 0 }
+        });
+        let change = Change {
+            length_bytes: object.length_bytes,
+            base_bytes,
+            dirty: object.dirty,
+        };
+        match plan::plan(&change, &self.sizes) {
+            None => Err(FileError::FileTooLarge.into()),
+            Some(Plan::Whole) => job.whole(),
+            Some(Plan::Parts(pieces)) => job.parts(&pieces),
+        }
+    }
+}
