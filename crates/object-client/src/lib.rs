@@ -22,6 +22,7 @@ mod activity;
 mod date;
 mod error;
 mod fetch;
+mod handling;
 #[cfg(test)]
 mod histories;
 mod inspect;
@@ -49,6 +50,7 @@ pub use activity::Activity;
 pub use bytes::Bytes;
 
 pub use error::{Error, Result};
+pub use handling::{Acknowledge, Handling, MetadataFrom, RenameLimits};
 pub use location::{Location, Origin, PROTOCOLS};
 pub use open::{files_of, open};
 pub use options::{Keys, Options};

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pagewell_base::duration;
 
 use crate::error::{Error, Result};
+use crate::handling::Handling;
 
 /// Keys of S3. They are never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -55,8 +56,8 @@ pub struct Options {
     pub connections_max: usize,
     /// Keys of listings are taken as they are although the server says that it encodes them.
     pub raw_listings: bool,
-    /// How long a listing is to be believed; a remote keeps none, its callers may.
-    pub age: Duration,
+    /// What a remote does not look at, and its callers may.
+    pub handling: Handling,
 }
 
 impl Default for Options {
@@ -74,7 +75,7 @@ impl Default for Options {
             connect: Duration::from_secs(10),
             connections_max: 64,
             raw_listings: false,
-            age: Duration::from_secs(10),
+            handling: Handling::default(),
         }
     }
 }
@@ -82,10 +83,9 @@ impl Default for Options {
 /// Options of a URL, with what they take.
 const NAMES: &str = "endpoint=URL, region=NAME, profile=NAME, anonymous=true, path-style=BOOLEAN, \
                      ca=FILE, retry=TIME, stall=TIME, connect=TIME, connections=NUMBER, \
-                     raw-listings=true, age=TIME";
+                     raw-listings=true";
 const TIME: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(3600);
-const AGE: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
 
 fn invalid(text: String) -> Error {
     Error::Invalid(text)
@@ -105,11 +105,10 @@ impl Options {
     /// # Errors
     /// [`Error::Invalid`] with what is not known or not right.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let within = |range| {
-            let time = duration::within(value, range);
+        let time = || {
+            let time = duration::within(value, TIME);
             time.map_err(|reason| invalid(format!("{name}: {reason}")))
         };
-        let time = || within(TIME);
         let text = || match value {
             "" => Err(invalid(format!("{name} has no value"))),
             value => Ok(Some(value.to_owned())),
@@ -133,8 +132,12 @@ impl Options {
                     number.ok_or_else(|| invalid(format!("{name}={value}: 1 to 1024")))?;
             }
             "raw-listings" => self.raw_listings = boolean(name, value)?,
-            "age" => self.age = within(AGE)?,
-            _ => return Err(invalid(format!("no option '{name}'; there are {NAMES}"))),
+            _ if self.handling.set(name, value)? => {}
+            _ => {
+                let others = Handling::NAMES;
+                let text = format!("no option '{name}'; there are {NAMES}, {others}");
+                return Err(invalid(text));
+            }
         }
         Ok(())
     }
@@ -143,6 +146,7 @@ impl Options {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handling::Acknowledge;
 
     #[test]
     fn options_are_set_and_wrong_ones_named() {
@@ -153,7 +157,7 @@ mod tests {
             ("path-style", "no"),
             ("retry", "5s"),
             ("connections", "3"),
-            ("age", "0s"),
+            ("ack", "journal"),
         ] {
             options.set(name, value).expect(name);
         }
@@ -162,7 +166,7 @@ mod tests {
         assert_eq!(options.path_style, Some(false));
         assert_eq!(options.retry, Duration::from_secs(5));
         assert_eq!(options.connections_max, 3);
-        assert_eq!(options.age, Duration::ZERO);
+        assert_eq!(options.handling.acknowledge, Acknowledge::Journal);
         for (name, value) in [
             ("endpoint", ""),
             ("anonymous", "perhaps"),

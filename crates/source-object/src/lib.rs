@@ -46,9 +46,11 @@ mod transfer;
     expect(dead_code, unused_imports, reason = "files are not written yet")
 )]
 mod upload;
+mod writing;
 
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;
 pub use kept_probe::KeptProbe;
 pub use open::{OPTIONS, Opened, OpenedObject, check, open, open_object};
 pub use pagewell_object_client::Version;
+pub use writing::Writing;

@@ -13,9 +13,10 @@ use pagewell_object_client::{
 use super::device::ObjectDevice;
 use super::filesystem::ObjectFileSystem;
 use super::identifier::KeyHasher;
+use super::writing::Writing;
 
 /// Options of the URL of a bucket: how they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 9] = [
+pub const OPTIONS: [(&str, &str); 12] = [
     (
         "endpoint=URL, region=NAME, path-style=BOOLEAN",
         "The server, where it is not that of AWS; the region that requests are signed for; and \
@@ -28,6 +29,21 @@ pub const OPTIONS: [(&str, &str); 9] = [
     (
         "age=TIME",
         "How long a listing, and what was seen of an object, is believed. Default: 10s.",
+    ),
+    (
+        "ack=store|journal",
+        "What fsync, close and COMMIT wait for: the store (default), or the staging folder on this \
+         machine, from which it is uploaded within seconds, also after a crash.",
+    ),
+    (
+        "metadata=listing|objects",
+        "Where mode, owner and times of files come from: listings, which have the time of the \
+         change alone (default), or the metadata of each object, by a request for each.",
+    ),
+    (
+        "rename=copy|off, rename-size=SIZE, rename-files=N",
+        "A rename copies inside the store, at most so many bytes (default: 64g) and files (1000) \
+         of a directory; beyond, and with off, it fails with EXDEV, and mv copies by itself.",
     ),
     (
         "retry=TIME",
@@ -100,11 +116,16 @@ fn refused(url: &str, error: &RemoteError) -> OpenError {
     OpenError::new(&name, &error.behind(&name))
 }
 
-/// Opens what the URL names.
+/// Opens what the URL names: a bucket to be changed with `_writing`, all else to be read.
 ///
 /// # Errors
 /// With the URL and the reason.
-pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened, OpenError> {
+pub fn open(
+    url: &str,
+    cache: &Cache,
+    tier: Option<Arc<Tier>>,
+    _writing: Option<Writing>,
+) -> Result<Opened, OpenError> {
     let refused = |error: RemoteError| refused(url, &error);
     let (location, options) = parse(url).map_err(refused)?;
     let remote = pagewell_object_client::open(url, &Options::default()).map_err(refused)?;
@@ -137,7 +158,7 @@ pub fn open(url: &str, cache: &Cache, tier: Option<Arc<Tier>>) -> Result<Opened,
         Location::Web { .. } => remote.describe(),
     };
     let of = (&*bucket, &*prefix);
-    let tree = ObjectFileSystem::new(remote, of, options.age, (cache, tier));
+    let tree = ObjectFileSystem::new(remote, of, options.handling.age, (cache, tier));
     Ok(Opened::Tree(tree))
 }
 

@@ -1,0 +1,174 @@
+//! How a bucket is handled by what mounts it: options of its URL that no remote looks at.
+
+use std::time::Duration;
+
+use pagewell_base::{duration, size};
+
+use crate::error::{Error, Result};
+
+const AGE: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(24 * 3600);
+/// More would keep a caller waiting for hours.
+const RENAMED_FILES_MAX: u64 = 1_000_000;
+
+/// What a program waits for that makes its data safe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// The store has it.
+    #[default]
+    Store,
+    /// The disk of this machine has it.
+    Journal,
+}
+
+impl Acknowledge {
+    /// As the option has it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Journal => "journal",
+        }
+    }
+}
+
+/// Where mode, owner and times of files come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetadataFrom {
+    /// What a listing has: the time of the change.
+    #[default]
+    Listing,
+    /// The metadata of each object, by a request of its own.
+    Objects,
+}
+
+/// The most that one rename copies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RenameLimits {
+    /// Bytes of all objects.
+    pub bytes_max: u64,
+    /// How many objects.
+    pub files_max: u64,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Handling {
+    /// How long a listing is believed.
+    pub age: Duration,
+    /// What a program waits for.
+    pub acknowledge: Acknowledge,
+    /// Where attributes come from.
+    pub metadata: MetadataFrom,
+    /// Whether a rename copies.
+    pub renames: bool,
+    /// How much of that.
+    pub rename_limits: RenameLimits,
+}
+
+impl Default for Handling {
+    fn default() -> Self {
+        Self {
+            age: Duration::from_secs(10),
+            acknowledge: Acknowledge::default(),
+            metadata: MetadataFrom::default(),
+            renames: true,
+            rename_limits: RenameLimits {
+                bytes_max: 64 << 30,
+                files_max: 1000,
+            },
+        }
+    }
+}
+
+/// One of two words.
+fn either<T>(name: &str, value: &str, words: [(&str, T); 2]) -> Result<T> {
+    let [(one, _), (other, _)] = &words;
+    let wrong = format!("{name}={value}: {one} or {other}");
+    let mut words = words.into_iter();
+    let found = words.find(|(word, _)| *word == value);
+    found.map(|(_, meant)| meant).ok_or(Error::Invalid(wrong))
+}
+
+impl Handling {
+    /// The options, with what they take.
+    pub(crate) const NAMES: &str = "age=TIME, ack=store|journal, metadata=listing|objects, \
+                                    rename=copy|off, rename-size=SIZE, rename-files=NUMBER";
+
+    /// Sets an option of a URL; returns whether it is one of these.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool> {
+        let wrong = |reason: String| Error::Invalid(format!("{name}: {reason}"));
+        match name {
+            "age" => self.age = duration::within(value, AGE).map_err(wrong)?,
+            "ack" => {
+                let words = [Acknowledge::Store, Acknowledge::Journal];
+                let words = words.map(|word| (word.name(), word));
+                self.acknowledge = either(name, value, words)?;
+            }
+            "metadata" => {
+                let words = [
+                    ("listing", MetadataFrom::Listing),
+                    ("objects", MetadataFrom::Objects),
+                ];
+                self.metadata = either(name, value, words)?;
+            }
+            "rename" => self.renames = either(name, value, [("copy", true), ("off", false)])?,
+            "rename-size" => {
+                self.rename_limits.bytes_max = size::parse_positive(value).map_err(wrong)?;
+            }
+            "rename-files" => {
+                let number = value.parse().ok();
+                let number = number.filter(|number| (1..=RENAMED_FILES_MAX).contains(number));
+                self.rename_limits.files_max =
+                    number.ok_or_else(|| wrong(format!("1 to {RENAMED_FILES_MAX}")))?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_set_and_wrong_ones_named() {
+        let mut handling = Handling::default();
+        for (name, value) in [
+            ("age", "0s"),
+            ("ack", "journal"),
+            ("metadata", "objects"),
+            ("rename", "off"),
+            ("rename-size", "5g"),
+            ("rename-files", "7"),
+        ] {
+            assert_eq!(handling.set(name, value), Ok(true), "{name}");
+        }
+        let expected = Handling {
+            age: Duration::ZERO,
+            acknowledge: Acknowledge::Journal,
+            metadata: MetadataFrom::Objects,
+            renames: false,
+            rename_limits: RenameLimits {
+                bytes_max: 5 << 30,
+                files_max: 7,
+            },
+        };
+        assert_eq!(handling, expected);
+        assert_eq!(handling.set("speed", "9"), Ok(false));
+        for (name, value) in [
+            ("age", "25h"),
+            ("ack", "never"),
+            ("metadata", ""),
+            ("rename", "yes"),
+            ("rename-size", "0"),
+            ("rename-files", "0"),
+            ("rename-files", "-1"),
+            ("rename-files", "1000001"),
+        ] {
+            let refused = handling.set(name, value).unwrap_err();
+            assert!(refused.to_string().starts_with(name), "{refused}");
+        }
+        assert_eq!(handling, expected);
+    }
+}
