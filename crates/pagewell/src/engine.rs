@@ -12,9 +12,12 @@ use clap::Args;
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::Device;
 use pagewell_disk_tier::Tier;
+use pagewell_source_object::Writing;
 
 use crate::failure::usage;
+use crate::state;
 use crate::storage::{self, Storage, Want};
+use crate::writing_arguments::WritingArguments;
 use pagewell_base::size;
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
@@ -57,6 +60,8 @@ pub(crate) struct Engine {
     /// Folder and size of the disk tier.
     tier_place: Option<(PathBuf, u64)>,
     tier: OnceCell<Arc<Tier>>,
+    /// How buckets are changed, and where the state lies.
+    writing: (WritingArguments, Option<PathBuf>),
     notes: RefCell<Vec<String>>,
 }
 
@@ -158,13 +163,41 @@ impl Engine {
             cache: OnceCell::new(),
             tier_place: None,
             tier: OnceCell::new(),
+            writing: (WritingArguments::default(), state::base_directory()),
             notes: RefCell::new(Vec::new()),
         })
     }
 
     /// The same with a cache of its own of this size, for one export.
-    pub(crate) fn of_export(cache_bytes: u64) -> anyhow::Result<Self> {
-        Self::with(CacheOptions::new(cache_bytes), "cache")
+    pub(crate) fn of_export(&self, cache_bytes: u64) -> anyhow::Result<Self> {
+        let own = Self::with(CacheOptions::new(cache_bytes), "cache")?;
+        Ok(Self {
+            writing: self.writing.clone(),
+            ..own
+        })
+    }
+
+    /// The same that changes buckets like this, with state in this directory.
+    pub(crate) fn writing_like(self, arguments: WritingArguments, state_directory: &Path) -> Self {
+        Self {
+            writing: (arguments, Some(state_directory.to_owned())),
+            ..self
+        }
+    }
+
+    /// The same with state in the usual place.
+    pub(crate) fn writing_as(self, arguments: WritingArguments) -> Self {
+        let (_, state_directory) = self.writing;
+        Self {
+            writing: (arguments, state_directory),
+            ..self
+        }
+    }
+
+    /// What it takes to change a bucket.
+    pub(crate) fn writing(&self, creates_at_once: bool) -> anyhow::Result<Writing> {
+        let (arguments, state_directory) = &self.writing;
+        arguments.writing(state_directory.as_deref(), creates_at_once)
     }
 
     /// The cache, made now if there is none.

@@ -116,6 +116,7 @@ mod stream;
 mod target;
 mod time_text;
 mod values;
+mod writing_arguments;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -111,6 +111,14 @@ impl Location {
         self.source.plain_path().filter(|_| self.path.is_none())
     }
 
+    /// The URL, when it leads to a bucket or a web server.
+    pub(crate) fn object_url(&self) -> Option<&str> {
+        match &self.source.storage {
+            Storage::Object(url) => Some(url),
+            Storage::Path(_) | Storage::Ram(_) | Storage::Url(_) => None,
+        }
+    }
+
     /// The location as it was given.
     pub(crate) fn as_given(&self) -> &[u8] {
         self.text.as_bytes()

@@ -176,11 +176,22 @@ pub(crate) fn objects(
     purpose: Purpose,
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
-    if purpose == Purpose::Fill {
-        bail!("{shown}: can only be read");
-    }
-    match pagewell_source_object::open(storage.url()?, engine.cache()?, engine.tier()?)? {
-        pagewell_source_object::Opened::Tree(tree) => Ok(Opened::new(tree)),
+    let url = storage.url()?;
+    let may_change = purpose.writes() && url.starts_with("s3://");
+    let writing = may_change
+        .then(|| engine.writing(purpose.makes_changes_durable()))
+        .transpose()?;
+    let (cache, tier) = (engine.cache()?, engine.tier()?);
+    match pagewell_source_object::open(url, cache, tier, writing)? {
+        pagewell_source_object::Opened::Tree(tree) => {
+            if purpose == Purpose::Fill && tree.limits().read_only {
+                bail!("{shown}: can only be read");
+            }
+            Ok(Opened::new(tree))
+        }
+        pagewell_source_object::Opened::Object(_) if purpose == Purpose::Fill => {
+            bail!("{shown}: can only be read, as it names one object")
+        }
         pagewell_source_object::Opened::Object(object) => {
             image_of(engine.over(storage::of_object(object))?, engine)
         }

@@ -80,8 +80,8 @@ pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Resu
     }
     // A failure has its message where the key is read.
     let _ = state::make_directory(state_directory);
-    if let Some(folder) = settings.engine.cache_dir() {
-        let _ = std::fs::create_dir_all(folder);
+    for folder in folders(settings) {
+        let _ = state::make_directory(folder);
     }
     let plan = plan(settings, state_directory);
     let standing = enter(&plan);
@@ -94,6 +94,12 @@ pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Resu
     }
     let lacks = lacks.into_iter();
     Ok(lacks.map(|lack| format!("sandbox: {lack}")).collect())
+}
+
+/// Folders in which files are made, beside the state directory.
+fn folders(settings: &Settings) -> impl Iterator<Item = &Path> {
+    let staging = settings.writing.staging_dir();
+    settings.engine.cache_dir().into_iter().chain(staging)
 }
 
 /// What was entered.
@@ -160,7 +166,7 @@ fn plan(settings: &Settings, state_directory: &Path) -> Plan {
         paths.add_directory(path, Access::Write);
     }
     paths.add_file(state_directory, Access::Write);
-    if let Some(folder) = settings.engine.cache_dir() {
+    for folder in folders(settings) {
         paths.add_file(folder, Access::Write);
     }
     if let Some(file) = &settings.config {

@@ -12,6 +12,7 @@ use crate::engine::{Engine, EngineArguments};
 use crate::failure::{self, Outcome};
 use crate::location::{Follow, Location, Place, is_directory};
 use crate::open::Purpose;
+use crate::writing_arguments::WritingArguments;
 
 /// Where the options for symbolic links stand among the others: behind -d.
 const PLACE_IN_HELP: usize = 3;
@@ -96,6 +97,8 @@ pub(crate) struct CpArguments {
     locations: Vec<OsString>,
     #[command(flatten)]
     engine: EngineArguments,
+    #[command(flatten)]
+    writing: WritingArguments,
 }
 
 /// What of -L, -H, -P, -d and -a was given last.
@@ -205,6 +208,7 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         return Err(failure::usage("cp needs a source and a target"));
     };
     let engine = Engine::command(&arguments.engine)?;
+    let engine = engine.writing_as(arguments.writing.clone());
     let target = open_target(target, arguments.force, &engine)?;
     let into = target.entry.filter(is_directory);
     if sources.len() > 1 && into.is_none() {

@@ -33,6 +33,7 @@ use crate::service_manager::Notifier;
 use crate::signals;
 use crate::source::Source;
 use crate::values;
+use crate::writing_arguments::WritingArguments;
 
 /// Programs that a message names at most.
 const USERS_NAMED_MAX: usize = 5;
@@ -106,7 +107,8 @@ pub(crate) struct MountArguments {
     /// directories, is on the device when it is answered), for how long the kernel keeps what it
     /// was told: attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME, what the list of
     /// mounts shows: fsname=NAME, subtype=NAME, and for the options above: cache=SIZE, threads=N,
-    /// http=ADDR, http_token=FILE, writable, kernel_write_back, no_passthrough.
+    /// http=ADDR, http_token=FILE, writable, kernel_write_back, no_passthrough, staging_dir=DIR,
+    /// staging_dir_size=SIZE, object_writes=WHICH.
     /// Those for fstab, such as nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     pub(super) options: Vec<String>,
@@ -126,6 +128,8 @@ pub(crate) struct MountArguments {
     pub(super) place: Option<PathBuf>,
     #[command(flatten)]
     engine: EngineArguments,
+    #[command(flatten)]
+    writing: WritingArguments,
     #[command(flatten)]
     log: LogArguments,
 }
@@ -151,6 +155,7 @@ impl MountArguments {
         wanted.http = wanted.http.or(self.page.http.clone());
         wanted.http_token = wanted.http_token.or(self.page.http_token.clone());
         wanted.writable |= self.writable;
+        wanted.writing = wanted.writing.or(&self.writing);
         Ok(wanted)
     }
 
@@ -244,7 +249,7 @@ fn engine_for(
     let engine = &arguments.engine;
     let engine = engine.with(wanted.cache_bytes);
     let cache = source.kind.cache.unwrap_or(Engine::server);
-    cache(&engine)
+    Ok(cache(&engine)?.writing_as(wanted.writing.clone()))
 }
 
 /// Lets who started it go on; from then on a background process has the system log alone.

@@ -12,6 +12,7 @@ use crate::configuration::arguments::THREADS_MAX;
 use crate::failure::{one_line, usage};
 use crate::gone;
 use crate::values;
+use crate::writing_arguments::WritingArguments;
 
 /// Longest name of a kind of file system.
 const KIND_BYTES_MAX: usize = 64;
@@ -35,6 +36,8 @@ pub(super) struct Wanted {
     pub(super) http_token: Option<PathBuf>,
     /// A file that is not recognised is written, too.
     pub(super) writable: bool,
+    /// How buckets are changed, where `-o` says it.
+    pub(super) writing: WritingArguments,
     /// Changes of names and attributes are on the device when they are answered.
     pub(super) changes_are_durable: bool,
     attributes: Option<Duration>,
@@ -51,6 +54,7 @@ impl Wanted {
             http: None,
             http_token: None,
             writable: false,
+            writing: WritingArguments::default(),
             changes_are_durable: false,
             attributes: None,
             names: None,
@@ -131,6 +135,7 @@ impl Wanted {
             "subtype" if is_kind(value) => value.clone_into(&mut options.subtype),
             "fsname" | "subtype" => return Err(wrong("a name is wanted".to_owned())),
             _ if name.starts_with("x-") || name == "comment" => {}
+            _ if self.writing.set(name, value).map_err(wrong)? => {}
             _ => return Err(unknown(option)),
         }
         Ok(())
@@ -178,8 +183,9 @@ fn unknown(option: &str) -> anyhow::Error {
         "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
          noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
          entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, \
-         http_token=FILE, writable, kernel_write_back, passthrough, \
-         no_passthrough, fsname=NAME and subtype=NAME)"
+         http_token=FILE, writable, kernel_write_back, passthrough, no_passthrough, \
+         staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH, fsname=NAME and \
+         subtype=NAME)"
     ))
 }
 

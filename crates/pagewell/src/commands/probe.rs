@@ -1,22 +1,29 @@
 //! `pagewell probe`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_base::size;
 use pagewell_object_client::{Answer, Class, Location, Options, Question, Report};
+use pagewell_source_object::KeptProbe;
 use serde::Serialize;
 
 use crate::escape;
-use crate::failure::{self, Outcome, usage};
+use crate::failure::{self, Outcome, one_line, usage};
 use crate::output;
+use crate::state;
+use crate::writing_arguments::kept_probes;
 
 /// Say what an object store or a web server does, in at most 30 seconds.
 ///
 /// A bucket is asked by objects below `.pagewell-probe-` and a random number, which are removed at
 /// the end: what it makes of conditions, one by one and raced, of copies, hashes and names. A web
 /// server, and a bucket with --read-only, is only read.
+///
+/// What a bucket answers is kept: mounts and servers of this user believe it for 30 days before
+/// they ask by themselves.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -30,6 +37,11 @@ pub(crate) struct ProbeArguments {
     /// Ask nothing that changes the bucket
     #[arg(long)]
     read_only: bool,
+    /// Keep the answers in this state directory, for a server with the same one
+    /// [default: /var/lib/pagewell for root, else $XDG_STATE_HOME/pagewell or
+    /// ~/.local/state/pagewell]
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
+    state_dir: Option<PathBuf>,
     /// s3://BUCKET[/PREFIX], http://HOST/PATH or https://HOST/PATH
     #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
     url: String,
@@ -77,7 +89,22 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     for key in &report.left_behind {
         failure::report(&format!("{key}: left behind, remove it"));
     }
+    if let Err(error) = keep(arguments, &report) {
+        failure::report(&one_line(&error));
+    }
     Ok(Outcome::Done)
+}
+
+/// Keeps the answers for mounts and servers.
+fn keep(arguments: &ProbeArguments, report: &Report) -> anyhow::Result<()> {
+    let usual = state::base_directory;
+    let Some(directory) = arguments.state_dir.clone().or_else(usual) else {
+        return Ok(());
+    };
+    let folder = kept_probes(&directory);
+    let kept = KeptProbe::keep(&arguments.url, report, &folder);
+    kept.with_context(|| format!("{}: the answers are not kept", folder.display()))?;
+    Ok(())
 }
 
 /// A question in words, and what follows from both answers.

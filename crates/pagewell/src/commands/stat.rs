@@ -6,6 +6,8 @@ use anyhow::Context;
 use clap::Args;
 use pagewell_base::size;
 use pagewell_fs::{Attributes, FileType};
+use pagewell_object_client::{Location as RemoteLocation, Options};
+use pagewell_source_object::KeptProbe;
 use pagewell_tree::{mode_text, type_text};
 use serde::Serialize;
 
@@ -15,7 +17,9 @@ use crate::failure::{self, Outcome};
 use crate::listing::{self, AttributesJson, TextJson};
 use crate::location::{Follow, Location};
 use crate::output;
+use crate::state;
 use crate::time_text::nanoseconds;
+use crate::writing_arguments::kept_probes;
 
 /// Show all attributes of files, and the sizes of the source they are in.
 ///
@@ -55,6 +59,17 @@ struct SourceJson {
     bytes_available: u64,
     files_total: u64,
     files_available: u64,
+    #[serde(flatten)]
+    bucket: Option<BucketJson>,
+}
+
+/// How a bucket is changed.
+#[derive(Serialize)]
+struct BucketJson {
+    /// What fsync waits for.
+    ack: &'static str,
+    /// What its store is good for; nothing where it was not asked.
+    class: Option<&'static str>,
 }
 
 /// Runs the command.
@@ -102,9 +117,31 @@ fn examine(location: &Location, engine: &Engine) -> anyhow::Result<(StatJson, At
             bytes_available: statistics.bytes_available,
             files_total: statistics.files_total,
             files_available: statistics.files_available,
+            bucket: location.object_url().and_then(BucketJson::of),
         },
     };
     Ok((found, entry.attributes))
+}
+
+impl BucketJson {
+    fn of(url: &str) -> Option<Self> {
+        let mut options = Options::default();
+        match RemoteLocation::parse(url, &mut options).ok()? {
+            RemoteLocation::S3 { .. } => {}
+            RemoteLocation::Web { .. } => return None,
+        }
+        let folder = state::base_directory().as_deref().map(kept_probes);
+        let kept = folder.and_then(|folder| KeptProbe::of_url(url, &folder));
+        Some(Self {
+            ack: options.handling.acknowledge.name(),
+            class: kept.map(|kept| kept.class().name()),
+        })
+    }
+
+    fn text(&self) -> String {
+        let class = self.class.unwrap_or("not asked (pagewell probe asks)");
+        format!("ack={}, class: {class}", self.ack)
+    }
 }
 
 impl StatJson {
@@ -154,6 +191,9 @@ impl StatJson {
                 size::display(self.source.bytes_available),
             ),
         ));
+        if let Some(bucket) = &self.source.bucket {
+            rows.push(("writing", bucket.text()));
+        }
         let line = |(name, value): (&str, String)| format!("{name:>9}: {value}\n");
         rows.into_iter().map(line).collect()
     }

@@ -16,6 +16,7 @@ use crate::engine::EngineArguments;
 use crate::log_arguments::{CallLogArguments, LogArguments};
 use crate::sandbox_arguments::SandboxArguments;
 use crate::values;
+use crate::writing_arguments::WritingArguments;
 
 /// More threads than any storage has use for.
 pub(crate) const THREADS_MAX: u32 = 4096;
@@ -117,6 +118,8 @@ pub(crate) struct ServeArguments {
     pub(crate) sandbox: SandboxArguments,
     #[command(flatten)]
     pub(crate) engine: EngineArguments,
+    #[command(flatten)]
+    pub(crate) writing: WritingArguments,
     #[command(flatten)]
     pub(crate) log: LogArguments,
     #[command(flatten)]

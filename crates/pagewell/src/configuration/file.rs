@@ -19,6 +19,7 @@ use super::limits::LimitKeys;
 use super::log::LogKeys;
 use super::mistakes::Mistakes;
 use super::table::{At, Lines, Table, list, number, switch, text, text_or_number, unknown, word};
+use super::writing::WritingKeys;
 use crate::escape;
 use crate::export::{ExportArgument, parse_name};
 use crate::failure::one_line;
@@ -71,6 +72,7 @@ pub(crate) struct ServerKeys {
     pub(crate) poll: Option<At<Duration>>,
     pub(crate) state_dir: Option<At<PathBuf>>,
     pub(crate) cache: Option<At<u64>>,
+    pub(crate) writing: WritingKeys,
     pub(crate) sandbox: Option<At<Mode>>,
     pub(crate) sandbox_allow: Option<At<Vec<PathBuf>>>,
 }
@@ -180,6 +182,7 @@ impl ConfigurationFile {
             poll: table.take("poll", text(parse_poll)),
             state_dir: table.take("state_dir", text(&in_directory)),
             cache: table.take("cache", text_or_number(size::parse_positive)),
+            writing: WritingKeys::take(&mut table, in_directory),
             sandbox: table.take("sandbox", word(&MODES)),
             sandbox_allow: table.take(
                 "sandbox_allow",

@@ -31,6 +31,7 @@ pub(crate) mod picker;
 pub(crate) mod settings;
 pub(crate) mod shown;
 mod table;
+mod writing;
 
 /// The file of the system's server.
 pub(crate) const SYSTEM_FILE: &str = "/etc/pagewell/pagewell.toml";

@@ -18,10 +18,12 @@ use super::limits::LimitKeys;
 use super::log::LogSettings;
 use super::picker::{Entry, Picker, Section, at, some, word_of};
 use super::table::At;
+use super::writing::WritingKeys;
 use crate::engine::EngineArguments;
 use crate::export::{self, ExportArgument};
 use crate::failure::usage;
 use crate::sandbox_arguments::{MODES, Mode};
+use crate::writing_arguments::WritingArguments;
 
 /// The user and the group of callers that are nobody here.
 const ANONYMOUS: u32 = 65534;
@@ -59,6 +61,8 @@ pub(crate) struct Settings {
     pub(crate) limits: Rates,
     /// The page cache.
     pub(crate) engine: EngineArguments,
+    /// How buckets are changed.
+    pub(crate) writing: WritingArguments,
     /// What is served.
     pub(crate) exports: Vec<ExportSettings>,
     /// All values as they are shown, and where each comes from.
@@ -161,6 +165,8 @@ impl Settings {
         let cache = keys.and_then(|keys| some(&keys.cache));
         let cache = (arguments.engine.cache_bytes().map(Some), cache);
         let cache = picker.pick("cache", cache, None, |bytes| json!(bytes));
+        let writing = keys.map(|keys| &keys.writing);
+        let writing = WritingKeys::resolve(writing, &arguments.writing, picker);
         let (sandbox, sandbox_allow) = of_sandbox(arguments, file, picker);
         picker.section = Section::Log;
         let log = LogSettings::resolve(arguments, file.map(|file| &file.log), picker)?;
@@ -181,6 +187,7 @@ impl Settings {
             log,
             limits,
             engine: arguments.engine.with(cache),
+            writing,
             exports: Vec::new(),
             entries: Vec::new(),
         })

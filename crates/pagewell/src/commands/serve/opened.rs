@@ -60,7 +60,9 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
         return argument.source.open(&shown, purpose, engine);
     };
     let name = &argument.name;
-    let own = Engine::of_export(cache_bytes).with_context(|| format!("export {name}"))?;
+    let own = engine
+        .of_export(cache_bytes)
+        .with_context(|| format!("export {name}"))?;
     let opened = argument.source.open(&shown, purpose, &own)?;
     if !own.has_cache() {
         bail!(

@@ -1,0 +1,57 @@
+//! How buckets are changed: `[server]` of the file, and the command line.
+
+use std::path::PathBuf;
+
+use pagewell_base::size;
+use serde_json::json;
+
+use super::picker::{Picker, at, some, word_of};
+use super::table::{At, Table, text, text_or_number, word};
+use crate::writing_arguments::{OBJECT_WRITES, ObjectWrites, WritingArguments};
+
+/// What the file says.
+#[derive(Debug, Default)]
+pub(crate) struct WritingKeys {
+    staging_dir: Option<At<PathBuf>>,
+    staging_dir_size: Option<At<u64>>,
+    object_writes: Option<At<ObjectWrites>>,
+}
+
+impl WritingKeys {
+    /// Takes them out of a table.
+    pub(super) fn take(
+        table: &mut Table<'_>,
+        path: impl FnOnce(&str) -> Result<PathBuf, String>,
+    ) -> Self {
+        Self {
+            staging_dir: table.take("staging_dir", text(path)),
+            staging_dir_size: table.take("staging_dir_size", text_or_number(size::parse_positive)),
+            object_writes: table.take("object_writes", word(&OBJECT_WRITES)),
+        }
+    }
+
+    /// What holds with these and what the command line has `given`.
+    pub(super) fn resolve(
+        keys: Option<&Self>,
+        given: &WritingArguments,
+        picker: &mut Picker<'_>,
+    ) -> WritingArguments {
+        let directory = keys.and_then(|keys| some(&keys.staging_dir));
+        let directory = (
+            given.staging_dir().map(|path| Some(path.to_owned())),
+            directory,
+        );
+        let directory = picker.pick("staging_dir", directory, None, |path| json!(path));
+        let size = keys.and_then(|keys| some(&keys.staging_dir_size));
+        let size = (given.staging_dir_size().map(Some), size);
+        let size = picker.pick("staging_dir_size", size, None, |bytes| json!(bytes));
+        let which = keys.and_then(|keys| at(&keys.object_writes));
+        let which = picker.pick(
+            "object_writes",
+            (given.object_writes(), which),
+            ObjectWrites::default(),
+            |which| word_of(&OBJECT_WRITES, which),
+        );
+        WritingArguments::new(directory, size, which)
+    }
+}
