@@ -15,3 +15,4 @@ cargo test --release -p pagewell-policy --test elevator any_input -- --test-thre
 cargo test --release -p pagewell-policy --test readahead_fuzz -- --test-threads=1
 cargo test --release -p pagewell-policy --test writeback any_events -- --test-threads=1
 cargo test --release -p pagewell-object-client --lib any_ -- --test-threads=1
+cargo test --release -p pagewell-staging --lib any_ -- --test-threads=1

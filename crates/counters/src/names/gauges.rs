@@ -32,6 +32,12 @@ register! { GAUGES, Gauge:
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
     FUSE_OPEN_FILES = "pagewell_fuse_open_files",
         "Opens of files in mounts that are not closed yet.";
+    STAGING_BYTES = "pagewell_staging_bytes",
+        "Changed bytes of objects that are in staging folders, those kept for people included.";
+    STAGING_JOURNALED_BYTES = "pagewell_staging_journaled_bytes",
+        "Bytes that were acknowledged and are in staging folders alone.";
+    STAGING_KEPT_FILES = "pagewell_staging_kept_files",
+        "Changed objects whose bytes staging folders keep for people.";
     RAM_BYTES = "pagewell_ram_bytes", "Bytes that RAM file systems count as used now.";
     CLIENT_CALLS_IN_FLIGHT = "pagewell_client_calls_in_flight",
         "Calls to other servers that have no outcome yet.";

@@ -1,4 +1,4 @@
-//! Object stores, web servers, and the disk tier.
+//! Object stores, web servers, the disk tier, and the staging of what has changed.
 
 use crate::Counter;
 
@@ -34,4 +34,12 @@ register! { OBJECTS, Counter:
         "Pages that the disk tier did not take: its disk was busy, or refused them.";
     TIER_DAMAGED = "pagewell_tier_damaged_total",
         "Pages of the disk tier that were not there as they had been written.";
+    STAGING_JOURNALED = "pagewell_staging_journaled_total",
+        "Times that changed bytes of an object were made durable in its staging folder.";
+    STAGING_REFUSALS = "pagewell_staging_refusals_total",
+        "Writes that a staging folder did not take because it was full.";
+    STAGING_CONFLICTS = "pagewell_staging_conflicts_total",
+        "Changed objects whose bytes are kept for people, because others had changed them too.";
+    STAGING_DAMAGED = "pagewell_staging_damaged_total",
+        "Journaled objects that a start did not find as they had been written, and set aside.";
 }

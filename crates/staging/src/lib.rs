@@ -1,0 +1,63 @@
+//! Bytes of changed objects that their store does not have yet, in files of one folder on a local
+//! disk, and the journal that makes them survive the process. It knows no remote.
+//!
+//! ```text
+//!   DIR/bucket        what this folder is, and of which bucket
+//!   DIR/N.data        bytes of staged file N, at their places in the object: sparse
+//!   DIR/N.other       the same, of places whose bytes in N.data are promised by the record
+//!   DIR/N.record      what is to be uploaded after a kill: text, with checksums
+//!   DIR/N.kept        bytes of a conflict, for people; N.kept.txt says which, and why
+//!   DIR/N.upload      an upload in parts that was begun, and not ended
+//!   DIR/N.*.damaged   a record that is not as it was written, and its bytes
+//! ```
+//!
+//! **A record is a snapshot.** [`StagedFile::journal`] makes the bytes durable, then the record
+//! that names them and their checksums. What is written later must not change them, or a replay
+//! could not tell it from damage. So each byte has two homes, `N.data` and `N.other`: a write of a
+//! byte that the record has in one of them goes to the other. The next record names the new homes,
+//! and frees the old ones. After a kill or a power cut the file is what it was at the last
+//! `journal` that returned, or at one that was under way; bytes written back since then are gone,
+//! as those of a page cache are.
+//!
+//! **Removal.** The record goes first, durably, then its bytes: a replay never meets newer work of
+//! the same gateway. It is conditional all the same; its `token`, which is part of the object's
+//! metadata, tells it that its own upload had succeeded.
+//!
+//! **Order.** The requests of one file run one after the other, those of several files side by
+//! side, on a few threads ([`THREADS_MAX`]). `FileDevice` does not fit: its length is that at its
+//! opening, and each has threads of its own. Descriptors are opened when they are needed, and the
+//! one that was not used for the longest time is closed beyond [`DESCRIPTORS_MAX`]: tens of
+//! thousands of small files may exist.
+//!
+//! **Bounds.** Bytes that are stored are at most as many as the caller says, those that are kept
+//! for people included. A file that is journaled and then overwritten takes up to twice as much of
+//! the disk. A record has at most [`RECORD_BYTES_MAX`].
+//!
+//! **Known weaknesses.** [`Staging::open`] reads all bytes that records promise, to compare them.
+//! A `journal` reads back each MiB that was written since the last one, and holds up the other
+//! requests of its file. One process has the folder, and users who can write to it are trusted.
+
+mod descriptors;
+mod error;
+mod file;
+mod folder;
+mod kept;
+mod open;
+mod places;
+mod pool;
+mod record;
+mod staging;
+mod stored;
+mod sums;
+mod text;
+mod uploads;
+
+pub use descriptors::DESCRIPTORS_MAX;
+pub use error::Error;
+pub use file::StagedFile;
+pub use open::{Journaled, Opened};
+pub use pool::THREADS_MAX;
+pub use record::{Base, Record};
+pub use staging::{Count, Staging};
+pub use stored::RECORD_BYTES_MAX;
+pub use uploads::{NotedUpload, UPLOADS_MAX};

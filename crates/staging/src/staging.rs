@@ -1,0 +1,85 @@
+//! The staging of one bucket.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pagewell_fs::source::OpenError;
+
+pub use crate::folder::Count;
+
+use crate::file::StagedFile;
+use crate::folder::Folder;
+use crate::open::{self, Opened};
+use crate::uploads::{NotedUpload, Uploads};
+
+/// See the crate's text.
+pub struct Staging {
+    folder: Arc<Folder>,
+    uploads: Uploads,
+}
+
+impl Staging {
+    /// Opens the folder of the bucket `origin`, which is made if it is not there, with room for
+    /// `bytes_max`. Bytes without a record, which were never acknowledged, are removed. What is
+    /// damaged is set aside, with a warning.
+    ///
+    /// # Errors
+    /// With the folder and the reason: it is of another bucket, it has something else, another
+    /// process has it, or it cannot be written.
+    pub fn open(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, OpenError> {
+        open::open(path, origin, bytes_max)
+    }
+
+    pub(crate) fn new(folder: Arc<Folder>, uploads: Uploads) -> Arc<Self> {
+        Arc::new(Self { folder, uploads })
+    }
+
+    /// A staged file without bytes, for the object of this key. It takes nothing of the disk until
+    /// it is written.
+    #[must_use]
+    pub fn create(&self, key: &str) -> StagedFile {
+        StagedFile::new(&self.folder, self.folder.number(), key)
+    }
+
+    /// Where the folder is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Bytes that are stored, those that are kept for people included.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.folder.used_bytes()
+    }
+
+    /// Files with a record, and the bytes that these promise.
+    #[must_use]
+    pub fn journaled(&self) -> Count {
+        self.folder.journaled()
+    }
+
+    /// Files of conflicts that are there for people, until people remove them.
+    #[must_use]
+    pub fn kept(&self) -> Count {
+        self.folder.kept()
+    }
+
+    /// An upload in parts begins. If the process ends before [`Self::forget_upload`], the next
+    /// [`Self::open`] returns it.
+    pub fn note_upload(&self, key: &str, upload_id: &str) {
+        self.uploads.note(&self.folder, upload(key, upload_id));
+    }
+
+    /// It was completed, or aborted.
+    pub fn forget_upload(&self, key: &str, upload_id: &str) {
+        self.uploads.forget(&self.folder, &upload(key, upload_id));
+    }
+}
+
+fn upload(key: &str, upload_id: &str) -> NotedUpload {
+    NotedUpload {
+        key: key.to_owned(),
+        upload_id: upload_id.to_owned(),
+    }
+}
