@@ -34,8 +34,9 @@
 //! the disk. A record has at most [`RECORD_BYTES_MAX`].
 //!
 //! **Known weaknesses.** [`Staging::open`] reads all bytes that records promise, to compare them.
-//! A `journal` reads back each MiB that was written since the last one, and holds up the other
-//! requests of its file. One process has the folder, and users who can write to it are trusted.
+//! A `journal` reads back each MiB that was written since the last one, holds up the other requests
+//! of its file, and writes the whole record: a file with many changed places has a long one. One
+//! process has the folder, and users who can write to it are trusted.
 
 mod descriptors;
 mod error;
