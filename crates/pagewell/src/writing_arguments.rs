@@ -121,7 +121,8 @@ impl WritingArguments {
     ) -> anyhow::Result<Writing> {
         let usual = || state_directory.map(|directory| directory.join(STAGING));
         let staging_dir = self.staging_dir.clone().or_else(usual).ok_or_else(|| {
-            anyhow!("no home directory to keep in what is to be uploaded: give --staging-dir")
+            let what = "no home directory to keep in what is to be uploaded";
+            anyhow!("{what}: give --staging-dir, or --read-only")
         })?;
         Ok(Writing {
             staging_dir,

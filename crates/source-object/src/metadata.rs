@@ -13,9 +13,9 @@
 //!
 //! A symbolic link is an object whose mode says so and whose bytes are its target, as in s3fs.
 //!
-//! **Fractions.** rclone cuts the zeros at the end: `.16348071` is 163,480,710 ns. s3fs 1.90 drops
-//! the fraction; later versions take its digits for a number of nanoseconds, and read the same text
-//! as 16,348,071 ns. All three read nine digits right, so that is what is written; what is read may
+//! **Fractions.** rclone cuts the zeros at the end: `.16348071` is 163,480,710 ns. s3fs takes the
+//! digits for a number of nanoseconds, and reads the same text as 16,348,071 ns; before 1.90 it
+//! dropped the fraction. All read nine digits right, so that is what is written; what is read may
 //! have fewer, with rclone's meaning, or more, which are cut. A whole second has no point.
 //!
 //! **Modes.** `rclone --metadata` writes octal digits, `100644`. A number that is no mode by the
