@@ -56,7 +56,7 @@ async fn by_get<S: Service>(service: &S, head: Call) -> Result<ObjectInfo> {
 }
 
 /// What a head says of an object, if it says how long it is.
-fn described<S: Service>(head: &Head) -> Option<ObjectInfo> {
+pub(crate) fn described<S: Service>(head: &Head) -> Option<ObjectInfo> {
     let encoding = head.text(&CONTENT_ENCODING).unwrap_or("identity");
     if !S::IS_STORE && !encoding.eq_ignore_ascii_case("identity") {
         return None;

@@ -43,6 +43,7 @@ mod testing;
 mod transport;
 mod version;
 mod web;
+mod whole;
 mod writable;
 mod xml;
 

@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
+
 use crate::activity::Activity;
 use crate::error::Result;
 use crate::version::Version;
+use crate::whole;
 use crate::writable::{Metadata, WritableRemote};
 
 /// A bucket, or a web server's folder: one endpoint with its credentials, connections and patience.
@@ -20,6 +23,15 @@ pub trait Remote: Send + Sync {
     /// # Errors
     /// [`NotFound`](crate::Error::NotFound) and what a request can meet.
     fn head(&self, key: &str) -> Result<ObjectInfo>;
+
+    /// An object as it is now with its bytes, if it has at most `bytes_max`: for small ones, of
+    /// which a store gives both by one request.
+    ///
+    /// # Errors
+    /// As [`Remote::head`]; [`Changed`](crate::Error::Changed) when it changed in between.
+    fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
+        whole::whole(self, key, bytes_max)
+    }
 
     /// A page of a listing.
     ///

@@ -158,6 +158,10 @@ fn a_file_of_a_web_server_is_read_by_many_threads() {
         }
     });
     assert_eq!(remote.activity().gets, BODY.len() as u64);
+    // Small enough, it comes at once.
+    let whole = (info.clone(), Some(Bytes::from_static(BODY)));
+    assert_eq!(remote.get("folder/f", 19).unwrap(), whole);
+    assert_eq!(remote.get("folder/f", 18).unwrap(), (info, None));
 }
 
 #[test]
@@ -189,6 +193,9 @@ fn a_bucket_is_read_and_written() {
         fetched(remote.as_ref(), &listed.key, &listed.version, 4..9),
         b"bytes"
     );
+    let (info, bytes) = remote.get("f", 19).unwrap();
+    assert!(info.version.is_same(&listed.version));
+    assert_eq!(bytes.as_deref(), Some(BODY));
     let writable = remote.as_writable().unwrap();
     let body = Bytes::from_static(b"other");
     let made = writable.put("f", body, &Condition::Absent, &Metadata::new());

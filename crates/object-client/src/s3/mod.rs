@@ -8,6 +8,7 @@ mod credentials;
 mod listing;
 mod probe;
 mod upload;
+mod whole;
 mod write;
 
 use std::ops::Range;
@@ -288,6 +289,10 @@ impl Remote for BucketRemote {
 
     fn head(&self, key: &str) -> Result<ObjectInfo> {
         runtime::wait(self.bucket.head(key))
+    }
+
+    fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
+        runtime::wait(whole::get(&self.bucket, key, bytes_max))
     }
 
     fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {

@@ -214,6 +214,33 @@ async fn bytes_are_fetched() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_small_object_comes_with_what_it_is() {
+    let headers = [("ETag", TAG), ("x-amz-meta-mode", "33188")];
+    let whole = || Step::Send(reply(200, &headers, b"abc"));
+    let (small, script) = bucket(vec![whole()]);
+    let (info, bytes) = whole::get(&small, "k", 3).await.expect("an object");
+    assert_eq!(info.version, version());
+    assert_eq!(info.metadata, [("mode".to_owned(), b"33188".to_vec())]);
+    assert_eq!(bytes.as_deref(), Some(&b"abc"[..]));
+    assert_eq!(script.seen().len(), 1);
+    // Of a larger one its head alone comes.
+    let head = Step::Send(reply(200, &[("ETag", TAG), ("Content-Length", "3")], b""));
+    let (large, script) = bucket(vec![whole(), head]);
+    let (info, bytes) = whole::get(&large, "k", 2).await.expect("an object");
+    assert_eq!((info.version, bytes), (version(), None));
+    assert_eq!(script.seen()[1].method, "HEAD");
+    // Bytes that its tag does not name.
+    let other = Step::Send(reply(200, &headers, b"abd"));
+    let (wrong, _) = bucket(vec![other]);
+    assert!(matches!(
+        whole::get(&wrong, "k", 3).await,
+        Err(Error::Protocol(_))
+    ));
+    let (gone, _) = bucket(vec![error(404, "NoSuchKey")]);
+    assert_eq!(whole::get(&gone, "k", 3).await, Err(Error::NotFound));
+}
+
+#[tokio::test(start_paused = true)]
 async fn anonymous_requests_are_not_signed() {
     let script = Script::new([others()]);
     let anonymous = Options {

@@ -94,11 +94,8 @@ pub(crate) fn carry(call: &mut Call, body: Bytes) -> Result<String> {
     Ok(hex(&digest))
 }
 
-/// The ETag of an answer, compared with the MD5 of what was sent where it is one.
-pub(crate) fn etag(call: &Call, head: &Head, md5: &str) -> Result<Option<String>> {
-    let Some(etag) = head.text(&ETAG).and_then(quoted) else {
-        return Ok(None);
-    };
+/// Whether the tag of an answer is the MD5 of other bytes than those with this one.
+pub(crate) fn names_others(head: &Head, etag: &str, md5: &str) -> bool {
     let bare = etag.trim_matches('"');
     let is_digest = bare.len() == 32 && bare.bytes().all(|byte| byte.is_ascii_hexdigit());
     // Where the server encrypts, it is the digest of something else.
@@ -107,7 +104,15 @@ pub(crate) fn etag(call: &Call, head: &Head, md5: &str) -> Result<Option<String>
         && head
             .named("x-amz-server-side-encryption-customer-algorithm")
             .is_none();
-    if is_digest && is_plain && !bare.eq_ignore_ascii_case(md5) {
+    is_digest && is_plain && !bare.eq_ignore_ascii_case(md5)
+}
+
+/// The ETag of an answer, compared with the MD5 of what was sent where it is one.
+pub(crate) fn etag(call: &Call, head: &Head, md5: &str) -> Result<Option<String>> {
+    let Some(etag) = head.text(&ETAG).and_then(quoted) else {
+        return Ok(None);
+    };
+    if names_others(head, &etag, md5) {
         let text = "the server has other bytes than were sent (ETag is not their MD5)";
         return Err(Error::Protocol(format!("{}: {text}", call.target.shown())));
     }
