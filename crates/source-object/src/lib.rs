@@ -34,6 +34,11 @@ mod listing;
 mod listings;
 #[cfg_attr(not(test), expect(dead_code, reason = "nothing writes yet"))]
 mod metadata;
+#[cfg_attr(
+    not(test),
+    expect(dead_code, unused_imports, reason = "names are not changed yet")
+)]
+mod moves;
 mod name;
 mod node;
 mod nodes;
@@ -41,10 +46,7 @@ mod open;
 #[cfg(test)]
 mod testing;
 mod transfer;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "files are not written yet")
-)]
+#[cfg_attr(not(test), expect(dead_code, reason = "files are not written yet"))]
 mod upload;
 mod writing;
 

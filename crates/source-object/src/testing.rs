@@ -16,6 +16,8 @@ use pagewell_object_client::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     Head(String),
+    /// Head and bytes.
+    Whole(String),
     /// With the prefix.
     List(String),
     Get(String, Range<u64>),
@@ -97,6 +99,11 @@ impl Store {
         *self.hook.lock() = Some(Arc::new(hook));
     }
 
+    /// From now on all requests are done.
+    pub(crate) fn unhook(&self) {
+        *self.hook.lock() = None;
+    }
+
     /// Makes an object as another client would, and returns its version.
     pub(crate) fn place(&self, key: &str, bytes: &[u8], metadata: &Metadata) -> Version {
         let mut state = self.state.lock();
@@ -105,6 +112,11 @@ impl Store {
 
     pub(crate) fn remove(&self, key: &str) {
         self.state.lock().objects.remove(key);
+    }
+
+    pub(crate) fn version(&self, key: &str) -> Option<Version> {
+        let state = self.state.lock();
+        state.objects.get(key).map(Kept::version)
     }
 
     pub(crate) fn bytes(&self, key: &str) -> Option<Vec<u8>> {
@@ -156,6 +168,14 @@ impl Kept {
             etag: Some(format!("\"{}\"", self.version)),
             last_modified: Some(UNIX_EPOCH + Duration::from_secs(1_000_000)),
             length_bytes: self.bytes.len() as u64,
+        }
+    }
+
+    fn info(&self) -> ObjectInfo {
+        ObjectInfo {
+            version: self.version(),
+            metadata: self.metadata.clone(),
+            content_type: None,
         }
     }
 
@@ -242,11 +262,18 @@ impl Remote for Store {
     fn head(&self, key: &str) -> Result<ObjectInfo> {
         self.answer(Asked::Head(key.to_owned()), |state| {
             let kept = state.objects.get(key).ok_or(Error::NotFound)?;
-            Ok(ObjectInfo {
-                version: kept.version(),
-                metadata: kept.metadata.clone(),
-                content_type: None,
-            })
+            Ok(kept.info())
+        })
+    }
+
+    fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
+        self.answer(Asked::Whole(key.to_owned()), |state| {
+            let kept = state.objects.get(key).ok_or(Error::NotFound)?;
+            let is_small = kept.bytes.len() as u64 <= bytes_max;
+            Ok((
+                kept.info(),
+                is_small.then(|| Bytes::from(kept.bytes.clone())),
+            ))
         })
     }
 

@@ -50,7 +50,7 @@ impl Budget {
     }
 
     /// Waits for bytes. More than there are is all of them.
-    pub(super) fn bytes(&self, wanted: u64) -> TakenBytes<'_> {
+    pub(crate) fn bytes(&self, wanted: u64) -> TakenBytes<'_> {
         let bytes = wanted.min(self.bytes_max);
         let mut state = self.state.lock();
         let ticket = state.next_ticket;
@@ -79,7 +79,7 @@ impl Budget {
 }
 
 /// Bytes that are in use.
-pub(super) struct TakenBytes<'a> {
+pub(crate) struct TakenBytes<'a> {
     budget: &'a Budget,
     bytes: u64,
 }

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pagewell_fs::Error as FileError;
 use pagewell_object_client::{Error as RemoteError, Remote, Version};
 
-pub(crate) use budget::Budget;
+pub(crate) use budget::{Budget, TakenBytes};
 pub(crate) use object::{Base, Failure, NewObject, Notes, Source};
 pub(crate) use plan::Sizes;
 use plan::{Change, Plan};
@@ -48,6 +48,16 @@ impl Uploader {
             budget,
             can_copy: AtomicBool::new(can_copy),
         }
+    }
+
+    /// What all uploads of the bucket share.
+    pub(crate) fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// Up to this size no part of an object can be copied.
+    pub(crate) fn small_bytes_max(&self) -> u64 {
+        self.sizes.part_bytes_min
     }
 
     /// Makes an object, and returns its version (without the time of the change).
@@ -89,7 +99,7 @@ impl Uploader {
         let object = job.object;
         let base_bytes = object.base.map_or(0, |base| {
             // A range is copied only of an object that is larger than a part has to be.
-            let is_large = base.version.length_bytes > self.sizes.part_bytes_min;
+            let is_large = base.version.length_bytes > self.small_bytes_max();
             let is_copied = can_copy && is_large && !base.version.is_weak();
             let kept_bytes = base.kept_bytes.min(base.version.length_bytes);
             if is_copied { kept_bytes } else { 0 }

@@ -1,0 +1,296 @@
+//! All objects of a directory under another prefix.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::thread;
+
+use pagewell_base::sync::Mutex;
+use pagewell_object_client::{Condition, Error as RemoteError, ListQuery, ListedObject, Version};
+
+use super::failure::Failure;
+use super::file::{Mover, is_copy_of};
+use super::intent::Intent;
+
+/// Objects that are moved at a time.
+const PARALLEL_MAX: usize = 8;
+/// How often what came while others were moved is moved behind them.
+const ROUNDS_MAX: u32 = 4;
+/// Entries of a page of a listing.
+const PAGE_ENTRIES: u32 = 1_000;
+/// Pages of a listing that have no new entry.
+const EMPTY_PAGES_MAX: u32 = 100;
+/// Of a key.
+const KEY_BYTES_MAX: usize = 1_024;
+
+/// How much is moved at most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Objects of a directory.
+    pub files_max: usize,
+    /// Their bytes.
+    pub bytes_max: u64,
+}
+
+/// What was moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Moved {
+    /// Objects, with markers of folders.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Mover<'_> {
+    /// Gives all objects below `from` keys below `to`. Both end with `/`. `root` is with what the
+    /// keys of the export begin.
+    ///
+    /// Objects go one by one, which others see; each is in one of both places at least. When a
+    /// request fails in the middle, the same call goes on.
+    ///
+    /// # Errors
+    /// [`Failure`]. Nothing was moved after [`Failure::TooMuch`], [`Failure::NotEmpty`],
+    /// [`Failure::TooLong`], [`Failure::Inside`] and [`Failure::NoSource`]. After
+    /// [`Failure::Target`] there is an object in both places, which are not the same.
+    pub(crate) fn rename_directory(
+        &self,
+        root: &str,
+        (from, to): (&str, &str),
+        limits: Limits,
+    ) -> Result<Moved, Failure> {
+        let is_inside = from.starts_with(to) || to.starts_with(from);
+        if is_inside || !from.ends_with('/') || !to.ends_with('/') {
+            return Err(Failure::Inside);
+        }
+        let intent = Intent {
+            from: from.to_owned(),
+            to: to.to_owned(),
+        };
+        let objects = self.below(from, limits)?;
+        if objects.is_empty() {
+            // Another mover may have died just before its end.
+            let is_intended = intent.is_there(self, root)?;
+            if !is_intended {
+                return Err(Failure::NoSource);
+            }
+            intent.end(self, root)?;
+            return Ok(Moved::default());
+        }
+        let marker = self.free_target(root, &intent)?;
+        check_lengths(&objects, &intent)?;
+        intent.begin(self, root)?;
+        let moving = Moving {
+            mover: self,
+            intent: &intent,
+            marker,
+            files: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        };
+        let result = moving.run(objects, limits);
+        let moved = Moved {
+            files: moving.files.into_inner(),
+            bytes: moving.bytes.into_inner(),
+        };
+        let place = self.remote.describe();
+        let Moved { files, bytes } = moved;
+        let done = format!("{files} objects of {bytes} bytes went from {from} to {to}");
+        match result {
+            Ok(()) => {
+                tracing::info!("{place}: {done}");
+                // The move is at its end even if this fails.
+                if let Err(failure) = intent.end(self, root) {
+                    tracing::warn!("{place}: the intent of a move is left behind: {failure:?}");
+                }
+                Ok(moved)
+            }
+            Err(failure) => {
+                tracing::warn!("{place}: {done}, and then: {failure:?}; it can go on");
+                Err(failure)
+            }
+        }
+    }
+
+    /// All objects below a prefix.
+    fn below(&self, prefix: &str, limits: Limits) -> Result<BTreeMap<String, Version>, Failure> {
+        let mut found = BTreeMap::new();
+        let (mut bytes, mut empty_pages) = (0_u64, 0);
+        let mut token = None;
+        loop {
+            let query = ListQuery {
+                prefix,
+                delimiter: false,
+                token,
+                page_entries_max: PAGE_ENTRIES,
+            };
+            let page = self.remote.list(&query)?;
+            let before = found.len();
+            for ListedObject { key, version } in page.objects {
+                if !key.starts_with(prefix) {
+                    continue;
+                }
+                bytes = bytes.saturating_add(version.length_bytes);
+                found.insert(key, version);
+                if found.len() > limits.files_max || bytes > limits.bytes_max {
+                    return Err(Failure::TooMuch);
+                }
+            }
+            empty_pages += u32::from(found.len() == before);
+            token = page.next;
+            if token.is_none() {
+                return Ok(found);
+            }
+            if empty_pages > EMPTY_PAGES_MAX {
+                let place = self.remote.describe();
+                let text = format!("{place}: the listing of {prefix} has no end");
+                return Err(RemoteError::Protocol(text).into());
+            }
+        }
+    }
+
+    /// Whether there may be something moved to the target: it is empty, or the move goes on.
+    /// Returns the version of its marker.
+    fn free_target(&self, root: &str, intent: &Intent) -> Result<Option<Version>, Failure> {
+        let query = ListQuery {
+            prefix: &intent.to,
+            delimiter: false,
+            token: None,
+            page_entries_max: 2,
+        };
+        let page = self.remote.list(&query)?;
+        let (markers, others): (Vec<ListedObject>, Vec<ListedObject>) = page
+            .objects
+            .into_iter()
+            .partition(|object| object.key == intent.to);
+        let is_empty = others.is_empty() && page.next.is_none();
+        if !is_empty && !intent.is_there(self, root)? {
+            return Err(Failure::NotEmpty);
+        }
+        Ok(markers.into_iter().next().map(|object| object.version))
+    }
+}
+
+fn check_lengths(objects: &BTreeMap<String, Version>, intent: &Intent) -> Result<(), Failure> {
+    let longest = objects.keys().map(String::len).max().unwrap_or(0);
+    let longest = longest - intent.from.len().min(longest) + intent.to.len();
+    if longest > KEY_BYTES_MAX {
+        return Err(Failure::TooLong);
+    }
+    Ok(())
+}
+
+/// A move at work.
+struct Moving<'a> {
+    mover: &'a Mover<'a>,
+    intent: &'a Intent,
+    /// The marker of the target, which that of the source replaces.
+    marker: Option<Version>,
+    files: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Moving<'_> {
+    /// Moves these objects, and those that came while they were moved.
+    fn run(&self, mut objects: BTreeMap<String, Version>, limits: Limits) -> Result<(), Failure> {
+        for _ in 0..ROUNDS_MAX {
+            // Markers go last, the deepest first: as long as there are files, there are folders.
+            let (markers, files): (Vec<_>, Vec<_>) =
+                objects.into_iter().partition(|(key, _)| key.ends_with('/'));
+            self.all(&files)?;
+            for (key, version) in markers.iter().rev() {
+                self.one(key, version)?;
+            }
+            objects = self.mover.below(&self.intent.from, limits)?;
+            if objects.is_empty() {
+                return Ok(());
+            }
+        }
+        let place = self.mover.remote.describe();
+        let text = format!("{place}: files come into {} all the time", self.intent.from);
+        Err(RemoteError::TryLater(text).into())
+    }
+
+    /// Moves objects on this thread and those that help, until one fails.
+    fn all(&self, objects: &[(String, Version)]) -> Result<(), Failure> {
+        let next = AtomicUsize::new(0);
+        let is_stopped = AtomicBool::new(false);
+        let failure = Mutex::new(None);
+        let work = || {
+            while !is_stopped.load(Ordering::Acquire) {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some((key, version)) = objects.get(at) else {
+                    return;
+                };
+                if let Err(failed) = self.one(key, version) {
+                    failure.lock().get_or_insert(failed);
+                    is_stopped.store(true, Ordering::Release);
+                }
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..objects.len().min(PARALLEL_MAX) {
+                let Some(helper) = self.mover.uploader.budget().helper() else {
+                    break;
+                };
+                let work = &work;
+                let help = move || {
+                    work();
+                    drop(helper);
+                };
+                let thread = thread::Builder::new().name("move".to_owned());
+                // Where there is no thread, the others do it.
+                let _ = thread.spawn_scoped(scope, help);
+            }
+            work();
+        });
+        failure.into_inner().map_or(Ok(()), Err)
+    }
+
+    /// Moves an object, or ends the move that another mover has begun.
+    fn one(&self, from: &str, version: &Version) -> Result<(), Failure> {
+        let Intent {
+            from: prefix,
+            to: target,
+        } = self.intent;
+        let rest = from.strip_prefix(prefix.as_str()).unwrap_or_default();
+        let to = format!("{target}{rest}");
+        let condition = match &self.marker {
+            Some(marker) if rest.is_empty() && !marker.is_weak() => Condition::Is(marker.clone()),
+            _ => Condition::Absent,
+        };
+        match self.mover.carry((from, version), &to, condition, true) {
+            Ok(made) => {
+                self.files.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(made.length_bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            // It was deleted, or another mover was quicker.
+            Err(Failure::NoSource) => Ok(()),
+            Err(Failure::Target) => self.end_of_another(from, &to),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Deletes a source whose copy is there already.
+    fn end_of_another(&self, from: &str, to: &str) -> Result<(), Failure> {
+        let mover = self.mover;
+        let source = match mover.remote.head(from) {
+            Ok(source) => source,
+            Err(RemoteError::NotFound) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let target = mover.remote.head(to)?;
+        // One marker is as good as another.
+        let are_markers = from.ends_with('/')
+            && source.version.length_bytes == 0
+            && target.version.length_bytes == 0;
+        if !are_markers && !is_copy_of(&target, &source.version) {
+            let place = mover.remote.describe();
+            tracing::warn!("{place}: {from} stays: {to} is there, and is not a copy of it");
+            return Err(Failure::Target);
+        }
+        match mover.delete(mover.store()?, from, &source.version) {
+            Ok(()) | Err(RemoteError::NotFound) => Ok(()),
+            Err(RemoteError::Changed) => Err(Failure::Target),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
