@@ -277,7 +277,12 @@ impl Moving<'_> {
             Err(RemoteError::NotFound) => return Ok(()),
             Err(error) => return Err(error.into()),
         };
-        let target = mover.remote.head(to)?;
+        let target = match mover.remote.head(to) {
+            Ok(target) => target,
+            // It has just gone again, or the store has folders that are no objects.
+            Err(RemoteError::NotFound) => return Err(Failure::Target),
+            Err(error) => return Err(error.into()),
+        };
         // One marker is as good as another.
         let are_markers = from.ends_with('/')
             && source.version.length_bytes == 0
