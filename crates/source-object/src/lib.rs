@@ -49,6 +49,7 @@ mod transfer;
 #[cfg_attr(not(test), expect(dead_code, reason = "files are not written yet"))]
 mod upload;
 mod writing;
+mod tree;
 
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;

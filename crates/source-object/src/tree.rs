@@ -1,0 +1,245 @@
+//! The objects of a bucket as they are known: found by name or by identifier, with attributes.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result, Timestamp};
+use pagewell_object_client::Version;
+
+use super::data::Data;
+use super::directory::{Asked, Directory};
+use super::file::File;
+use super::identifier::{Hash, Identifier, KeyHasher, Kind, hash_of};
+use super::listing::{Found, Item};
+use super::listings::{BYTES_MAX, Listings};
+use super::node::Node;
+use super::nodes::Nodes;
+
+pub(super) const FILE_MODE: u32 = 0o644;
+const DIRECTORY_MODE: u32 = 0o755;
+/// Directories that are listed to find one object again.
+const SEARCHED_MAX: usize = 10_000;
+
+/// See the module's text.
+pub(super) struct Tree {
+    data: Data,
+    nodes: Nodes,
+    listings: Box<Listings>,
+    hasher: KeyHasher,
+    root: Arc<Node>,
+    /// How long a listing is believed.
+    age: Duration,
+    owner: (u32, u32),
+}
+
+impl Tree {
+    /// What is below `prefix` of `bucket`.
+    pub(super) fn new(data: Data, (bucket, prefix): (&str, &str), age: Duration) -> Self {
+        let hasher = KeyHasher::new(bucket);
+        let root = Arc::new(Node::new(Kind::Directory, hasher.of(prefix), prefix, None));
+        let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self {
+            data,
+            nodes: Nodes::default(),
+            listings: Box::new(Listings::new(BYTES_MAX)),
+            hasher,
+            root,
+            age,
+            owner: (user.as_raw(), group.as_raw()),
+        }
+    }
+
+    pub(super) fn data(&self) -> &Data {
+        &self.data
+    }
+
+    pub(super) fn listings(&self) -> &Listings {
+        &self.listings
+    }
+
+    pub(super) fn root(&self) -> &Arc<Node> {
+        &self.root
+    }
+
+    pub(super) fn age(&self) -> Duration {
+        self.age
+    }
+
+    pub(super) fn asked<'a>(&'a self, call: &Call<'_>, directory: &'a Node) -> Asked<'a> {
+        Asked {
+            remote: &**self.data.remote(),
+            key: directory.key(),
+            age: self.age,
+            since: Instant::now(),
+            may_block: call.may_block,
+        }
+    }
+
+    /// The object of an identifier, searched for where memory has it no more.
+    pub(super) fn resolve(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Node>> {
+        let identifier = Identifier::of_id(id)?;
+        if identifier.hash() == self.root.hash() {
+            return Ok(self.root.clone());
+        }
+        if let Some(node) = self.nodes.get(identifier.hash(), identifier.kind()) {
+            return Ok(node);
+        }
+        let depth = identifier.depth().ok_or(Error::Stale)?;
+        let mut searched = 0;
+        let mut left = vec![(self.root.clone(), 0)];
+        while let Some((node, level)) = left.pop() {
+            searched += 1;
+            if searched > SEARCHED_MAX {
+                return Err(Error::Stale);
+            }
+            let Some(directory) = node.directory() else {
+                continue;
+            };
+            let mut found = None;
+            let read = directory.read(self.asked(call, &node), 0, &mut |item, at| {
+                let is_directory = item.found == Found::Directory;
+                let hash = self.hash(&node, item);
+                let is_it =
+                    level == depth && hash == identifier.hash() && item.kind() == identifier.kind();
+                if is_it {
+                    found = Some(self.child(&node, item, at));
+                } else if level < depth && is_directory && identifier.may_pass(level, hash) {
+                    left.push((self.child(&node, item, at), level + 1));
+                }
+                !is_it
+            });
+            // It may have gone since it was listed.
+            if read != Err(Error::NotFound) {
+                read?;
+            }
+            self.listings.count(&node);
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+        Err(Error::Stale)
+    }
+
+    /// The directory of an identifier.
+    pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Node>> {
+        let node = self.resolve(call, id)?;
+        Error::NotDirectory.unless(node.directory().is_some())?;
+        Ok(node)
+    }
+
+    pub(super) fn hash(&self, directory: &Node, item: &Item) -> Hash {
+        let key = item.key(directory.key());
+        self.hasher.of_object(item.kind(), &key)
+    }
+
+    /// The object of a name in a directory, which was so at this time.
+    pub(super) fn child(&self, parent: &Arc<Node>, item: &Item, at: Instant) -> Arc<Node> {
+        let key = item.key(parent.key());
+        let kind = item.kind();
+        let hash = self.hasher.of_object(kind, &key);
+        let make = || Node::new(kind, hash, &key, Some(parent));
+        let node = self.nodes.get_or_make(hash, kind, make);
+        if let (Found::File(version), Some(file)) = (&item.found, node.file()) {
+            file.see(version, at);
+        }
+        node
+    }
+
+    /// Attributes that are believed, or asked for now.
+    pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<Attributes> {
+        let Some(file) = node.file() else {
+            return Ok(self.of_directory(node));
+        };
+        if let Some(version) = file.fresh(self.age) {
+            return Ok(self.of_file(node, &version));
+        }
+        let parent = node.parent();
+        let own = node.key().strip_prefix(parent.key()).unwrap_or_default();
+        let listed = parent
+            .directory()
+            .and_then(|directory| directory.remembered(own.as_bytes(), self.age));
+        if let Some((item, at)) = listed
+            && item.segment.is_none()
+            && let Found::File(version) = item.found
+        {
+            file.see(&version, at);
+            let version = file.known().unwrap_or(version);
+            return Ok(self.of_file(node, &version));
+        }
+        Error::WouldBlock.unless(call.may_block)?;
+        let version = file.ask(node.key(), &self.data).map_err(gone)?;
+        Ok(self.of_file(node, &version))
+    }
+
+    pub(super) fn of_directory(&self, node: &Node) -> Attributes {
+        let changed = node.directory().map(Directory::changed);
+        let changed = changed.unwrap_or_default();
+        Attributes {
+            file_type: FileType::Directory,
+            mode: DIRECTORY_MODE,
+            link_count: 2,
+            accessed: changed,
+            modified: changed,
+            changed,
+            ..self.of_file(
+                node,
+                &Version {
+                    etag: None,
+                    last_modified: None,
+                    length_bytes: 0,
+                },
+            )
+        }
+    }
+
+    pub(super) fn of_file(&self, node: &Node, version: &Version) -> Attributes {
+        let modified = version
+            .last_modified
+            .map(Timestamp::from)
+            .unwrap_or_default();
+        // Versions of one second differ in this.
+        let (tag, _) = hash_of(version.etag.as_deref().unwrap_or_default()).halves();
+        let nanoseconds = u32::try_from(tag % 1_000_000_000).unwrap_or(0);
+        Attributes {
+            file_type: FileType::Regular,
+            mode: FILE_MODE,
+            link_count: 1,
+            uid: self.owner.0,
+            gid: self.owner.1,
+            size: version.length_bytes,
+            used: version.length_bytes,
+            device: (0, 0),
+            filesystem_id: self.root.hash().number(),
+            file_id: node.hash().number(),
+            accessed: modified,
+            modified,
+            changed: Timestamp {
+                nanoseconds,
+                ..modified
+            },
+            may_be_kept: true,
+        }
+    }
+
+    pub(super) fn entry(&self, node: &Arc<Node>, found: &Found) -> Entry {
+        Entry {
+            id: node.id(),
+            attributes: match found {
+                Found::Directory => self.of_directory(node),
+                // What was seen may be newer, or know more of the same version.
+                Found::File(version) => match node.file().and_then(File::known) {
+                    Some(seen) => self.of_file(node, &seen),
+                    None => self.of_file(node, version),
+                },
+            },
+        }
+    }
+}
+
+/// An object that an identifier names, and that is not there any more.
+pub(super) fn gone(error: Error) -> Error {
+    match error {
+        Error::NotFound => Error::Stale,
+        other => other,
+    }
+}
