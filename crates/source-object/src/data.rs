@@ -1,54 +1,72 @@
-//! The bytes of objects in the page cache: a store for the remote, an object of it for each
-//! version.
+//! The bytes of objects in the page cache: a store for the remote, an object of it for each version
+//! that is read, or file that is changed.
 
 use std::sync::Arc;
 
-use pagewell_cache::{Bounds, Cache, CachedStore, ReadAheadRule};
-use pagewell_device::{Geometry, Object, Request, Store};
+use pagewell_cache::{Cache, CachedStore, ReadAheadRule};
+use pagewell_device::{Geometry, Store};
 use pagewell_disk_tier::Tier;
-use pagewell_fs::{Error, Payload, Result};
 use pagewell_object_client::{Remote, Version};
-use pagewell_source_bytes::{Bytes, Run};
+use pagewell_staging::{StagedFile, Staging};
 
+use super::backing::{Backing, Draft};
+use super::content::Content;
 use super::transfer::{GEOMETRY, REQUEST_BYTES, RemoteVersion};
 
 /// What the objects of a remote share.
-struct RemoteStore(String);
+struct RemoteStore {
+    name: String,
+    geometry: Geometry,
+}
 
 impl Store for RemoteStore {
     fn name(&self) -> &str {
-        &self.0
+        &self.name
     }
 
     fn geometry(&self) -> Geometry {
-        GEOMETRY
+        self.geometry
     }
 }
 
-/// A version as an object of the cache.
-struct CachedVersion(Arc<RemoteVersion>);
-
-impl Object for CachedVersion {
-    fn submit(&self, request: Request) {
-        self.0.submit(request);
-    }
+/// Where bytes come from and go to.
+pub(super) struct Place {
+    remote: Arc<dyn Remote>,
+    tier: Option<Arc<Tier>>,
+    staging: Option<Arc<Staging>>,
 }
 
 /// The data of a remote.
 pub(super) struct Data {
-    remote: Arc<dyn Remote>,
+    place: Arc<Place>,
     store: CachedStore,
-    tier: Option<Arc<Tier>>,
 }
 
-/// The data of one version.
-pub(super) struct VersionData {
-    from: Arc<RemoteVersion>,
-    bytes: Bytes,
+impl Place {
+    /// Bytes that the remote has not yet; `None`: it is only read.
+    pub(super) fn staging(&self) -> Option<&Arc<Staging>> {
+        self.staging.as_ref()
+    }
+
+    /// A version, as memory fetches it.
+    pub(super) fn version(&self, key: &str, version: Version) -> Arc<RemoteVersion> {
+        Arc::new(RemoteVersion::new(
+            self.remote.clone(),
+            (&self.remote.describe(), key),
+            version,
+            self.tier.clone(),
+        ))
+    }
 }
 
 impl Data {
-    pub(super) fn new(remote: Arc<dyn Remote>, cache: &Cache, tier: Option<Arc<Tier>>) -> Self {
+    /// With a staging folder, for what may be changed.
+    pub(super) fn new(
+        remote: Arc<dyn Remote>,
+        cache: &Cache,
+        tier: Option<Arc<Tier>>,
+        staging: Option<Arc<Staging>>,
+    ) -> Self {
         let mut options = cache.open_options();
         // Switched off for the whole cache, it stays off.
         if options.read_ahead != ReadAheadRule::Off {
@@ -58,66 +76,58 @@ impl Data {
         }
         // How long to wait is decided by the client, which knows whether bytes come.
         options.read_timeout = std::time::Duration::from_secs(3600);
-        let store = Arc::new(RemoteStore(remote.describe()));
+        let mut geometry = GEOMETRY;
+        if staging.is_some() {
+            // A part of a page that is written is not read before.
+            geometry.logical_block_bytes = 1;
+        }
+        let store = Arc::new(RemoteStore {
+            name: remote.describe(),
+            geometry,
+        });
         Self {
             store: cache.open_store(store, options),
-            remote,
-            tier,
+            place: Arc::new(Place {
+                remote,
+                tier,
+                staging,
+            }),
         }
     }
 
     pub(super) fn remote(&self) -> &Arc<dyn Remote> {
-        &self.remote
+        &self.place.remote
+    }
+
+    /// The store of the cache that all of it is in.
+    pub(super) fn store(&self) -> &CachedStore {
+        &self.store
     }
 
     /// A version, from now on in the cache.
-    pub(super) fn open(&self, key: &str, version: &Version) -> VersionData {
-        let from = Arc::new(RemoteVersion::new(
-            self.remote.clone(),
-            (&self.remote.describe(), key),
-            version.clone(),
-            self.tier.clone(),
-        ));
-        let object = Arc::new(CachedVersion(from.clone()));
-        let cached = self.store.open(object, Some(version.length_bytes));
-        VersionData {
-            from,
-            bytes: Bytes::of(cached),
-        }
-    }
-}
-
-impl VersionData {
-    pub(super) fn version(&self) -> &Version {
-        self.from.version()
+    pub(super) fn open(&self, key: &str, version: &Version) -> Content {
+        let base = self.place.version(key, version.clone());
+        self.content(Backing::of(&self.place, key, base))
     }
 
-    /// Whether the remote had another version, or none, when it was asked for bytes.
-    pub(super) fn is_gone(&self) -> bool {
-        self.from.is_gone()
+    /// An empty file that the remote has not.
+    pub(super) fn create(&self, key: &str) -> Content {
+        self.content(Backing::empty(&self.place, key))
     }
 
-    /// Whether memory has any of it.
-    pub(super) fn has_pages(&self) -> bool {
-        self.bytes.object().has_pages()
+    /// What an earlier run has left.
+    pub(super) fn resume(&self, key: &str, draft: Draft, staged: StagedFile) -> Content {
+        self.content(Backing::resumed(&self.place, key, draft, staged))
     }
 
-    /// `length` bytes from `offset`, both within the object.
-    pub(super) fn read(&self, offset: u64, length: usize, may_block: bool) -> Result<Payload> {
-        let run = Run {
-            position: offset,
-            length,
-            bounds: Some(Bounds {
-                start: 0,
-                end: self.version().length_bytes,
-            }),
+    fn content(&self, backing: Backing) -> Content {
+        let backing = Arc::new(backing);
+        let length_bytes = match self.place.staging {
+            // It may move.
+            Some(_) => None,
+            None => Some(backing.length_bytes()),
         };
-        self.bytes
-            .payload(&[run], may_block)
-            .map_err(|error| match error {
-                // What the client says of it is more than a number.
-                Error::Io(text) => Error::Io(self.from.failure().unwrap_or(text)),
-                other => other,
-            })
+        let cached = self.store.open(backing.clone(), length_bytes);
+        Content::new(backing, cached)
     }
 }

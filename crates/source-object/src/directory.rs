@@ -1,9 +1,9 @@
 //! A directory: its listing, and when its names were seen to change.
 //!
 //! One thread at a time asks for pages of a listing; others wait for it, and find what it brought,
-//! or fail as it did. A name is looked for in the listing when that has come whole, or comes whole
-//! with one page. In a larger directory the object with that key is asked for, then what lies below
-//! it.
+//! or fail as it did. What was made or removed here lies over it (`overlay.rs`). A name is looked
+//! for in the listing when that has come whole, or comes whole with one page. In a larger directory
+//! the object with that key is asked for, then what lies below it.
 
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use pagewell_object_client::{Error as RemoteError, ListPage, ListQuery, Remote};
 use super::error;
 use super::listing::{Found, Item, Listing, Place};
 use super::name;
+use super::overlay::Overlay;
 
 /// Names asked for at once.
 const PAGE_ENTRIES: u32 = 1000;
@@ -28,6 +29,7 @@ pub(super) struct Directory {
 
 struct State {
     listing: Option<Listing>,
+    own: Overlay,
     /// Of the last listing that came whole.
     digest: Option<u64>,
     changed: Timestamp,
@@ -41,6 +43,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             listing: None,
+            own: Overlay::default(),
             digest: None,
             changed: Timestamp::now(),
             counted_bytes: 0,
@@ -109,7 +112,7 @@ impl Directory {
     /// What the listing took when it was counted last, and takes now.
     pub(super) fn count_bytes(&self) -> (usize, usize) {
         let mut state = self.state.lock();
-        let now = state.listing.as_ref().map_or(0, Listing::bytes);
+        let now = state.listing.as_ref().map_or(0, Listing::bytes) + state.own.bytes();
         // One that has none now stays counted, as it was.
         let now = now.max(usize::from(state.counted_bytes > 0));
         (std::mem::replace(&mut state.counted_bytes, now), now)
@@ -140,9 +143,14 @@ impl Directory {
     pub(super) fn remembered(&self, name: &[u8], age: Duration) -> Option<(Item, Instant)> {
         let state = self.state.lock();
         let listing = state.listing.as_ref()?;
-        let item = listing.find(name)?;
-        let is_fresh = listing.is_fresh(Instant::now(), age);
-        is_fresh.then_some((item, listing.began()))
+        Error::NotFound
+            .unless(listing.is_fresh(Instant::now(), age))
+            .ok()?;
+        let item = match state.own.find(name, Some(listing.began())) {
+            Some(own) => own?.clone(),
+            None => listing.find(name)?,
+        };
+        Some((item, listing.began()))
     }
 
     /// When the listing began.
@@ -159,7 +167,17 @@ impl Directory {
         let (mut was_single, mut is_last) = (false, false);
         loop {
             let mut is_listed = false;
-            if let Some(listing) = &self.state.lock().listing {
+            let state = self.state.lock();
+            let began = state.listing.as_ref().map(Listing::began);
+            let is_fresh = |listing: &Listing| listing.is_fresh(Instant::now(), asked.age);
+            let is_fresh = state.listing.as_ref().is_some_and(is_fresh);
+            if let Some(own) = state.own.find(name, began)
+                && (is_fresh || state.own.is_young(name, asked.age))
+            {
+                let own = own.cloned().ok_or(Error::NotFound)?;
+                return Ok((own, began.unwrap_or(asked.since)));
+            }
+            if let Some(listing) = &state.listing {
                 let now = Instant::now();
                 if was_asked || listing.is_fresh(now, asked.age) {
                     if let Some(item) = listing.find(name) {
@@ -171,6 +189,7 @@ impl Directory {
                     is_listed = listing.is_growing(now) && name::is_plain(name);
                 }
             }
+            drop(state);
             Error::WouldBlock.unless(asked.may_block)?;
             if is_listed {
                 let now = Instant::now();
@@ -216,6 +235,7 @@ impl Directory {
         }
         let page = self.page(asked, None)?;
         let mut state = self.state.lock();
+        state.own.settle(now);
         let listing = state.listing.insert(Listing::new(now));
         listing.add(asked.key, page);
         state.note_whole();
@@ -238,15 +258,19 @@ impl Directory {
                 Place::At(page, at) => {
                     unusable += page.unusable * u64::from(at == 0);
                     for item in page.items.iter().skip(at) {
-                        if !visit(item, page.began) {
+                        let is_own = self.has_own(&item.name, page.began);
+                        if !is_own && !visit(item, page.began) {
                             return Ok((false, unusable));
                         }
                         cookie = item.cookie;
                         is_begin = false;
                     }
                 }
-                Place::End => return Ok((true, unusable)),
-                Place::Unknown => return Err(Error::BadCookie),
+                Place::End => return Ok((self.read_own(None, visit), unusable)),
+                Place::Unknown => {
+                    let name = self.own_name(cookie).ok_or(Error::BadCookie)?;
+                    return Ok((self.read_own(Some(&name), visit), unusable));
+                }
                 Place::Gone(..) | Place::Next(_) => {
                     Error::WouldBlock.unless(asked.may_block)?;
                     self.ask(asked, &|| self.place(asked, cookie, is_begin))?;
@@ -254,6 +278,84 @@ impl Directory {
                 }
             }
         }
+    }
+
+    /// Whether what was done here says of a name what a listing that began then does not.
+    fn has_own(&self, name: &[u8], began: Instant) -> bool {
+        self.state.lock().own.find(name, Some(began)).is_some()
+    }
+
+    fn own_name(&self, cookie: u64) -> Option<Vec<u8>> {
+        let state = self.state.lock();
+        state.own.name_of(cookie).map(<[u8]>::to_vec)
+    }
+
+    /// Gives the names that lie over the listing to `visit`, behind this one. Whether it has taken
+    /// the last.
+    fn read_own(&self, name: Option<&[u8]>, visit: &mut dyn FnMut(&Item, Instant) -> bool) -> bool {
+        let state = self.state.lock();
+        let began = state.listing.as_ref().map(Listing::began);
+        let items = state.own.after(name, began);
+        drop(state);
+        let at = began.unwrap_or_else(Instant::now);
+        items.iter().all(|item| visit(item, at))
+    }
+
+    /// Notes a name that was made here, and whether the remote has it since.
+    pub(super) fn note_made(&self, item: Item, at: Option<Instant>) {
+        self.note(|own| own.put(item, at));
+    }
+
+    /// Notes a name that was removed here.
+    pub(super) fn note_removed(&self, item: &Item) {
+        self.note(|own| own.remove(&item.name, item.cookie, Instant::now()));
+    }
+
+    /// Forgets what was done here with a name, and the listing: the remote knows better.
+    pub(super) fn mistrust(&self, name: &[u8]) {
+        self.note(|own| own.forget(name));
+        let listing = self.state.lock().listing.take();
+        drop(listing);
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Overlay)) {
+        let mut state = self.state.lock();
+        change(&mut state.own);
+        state.changed = state.changed.next().max(Timestamp::now());
+        let listing = if state.own.is_full() {
+            state.own.settle(Instant::now());
+            state.listing.take()
+        } else {
+            None
+        };
+        drop(state);
+        drop(listing);
+    }
+
+    /// Notes that it was made here, and so has no names.
+    pub(super) fn begin_empty(&self) {
+        let mut listing = Listing::new(Instant::now());
+        listing.add("", ListPage::default());
+        let mut state = self.state.lock();
+        state.own = Overlay::default();
+        state.listing = Some(listing);
+        state.note_whole();
+    }
+
+    /// Whether it has names that the remote has not yet.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.state.lock().own.has_waiting()
+    }
+
+    /// Whether it is known to have no names.
+    pub(super) fn is_empty(&self) -> bool {
+        let state = self.state.lock();
+        let Some(listing) = &state.listing else {
+            return false;
+        };
+        let began = Some(listing.began());
+        let is_gone = |name: &[u8]| state.own.find(name, began) == Some(None);
+        !state.own.has_any(began) && listing.has_none_but(&is_gone)
     }
 
     /// Where a listing goes on. One that begins is not of a listing that is too old.
@@ -299,6 +401,7 @@ impl Directory {
         let mut state = self.state.lock();
         if is_first {
             state.listing = None;
+            state.own.settle(now);
         }
         let listing = state.listing.get_or_insert_with(|| Listing::new(now));
         match number {

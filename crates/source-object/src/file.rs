@@ -1,26 +1,47 @@
-//! A file: the version that was seen last, and its data.
+//! A file: the version that was seen last, its bytes, and what was changed here.
+//!
+//! A file that has changes shows them, whatever the remote has. Whether they may become an object
+//! is found out when they are sent, by the condition that the object is the version that they are
+//! based on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagewell_base::sync::Mutex;
-use pagewell_fs::{Error, Payload, Result};
-use pagewell_object_client::{Error as RemoteError, Version};
+use pagewell_base::sync::{Mutex, MutexGuard};
+use pagewell_fs::{Error, Payload, Result, Timestamp};
+use pagewell_object_client::{Error as RemoteError, Metadata, Version};
+use pagewell_staging::StagedFile;
 
-use super::data::{Data, VersionData};
+use super::content::Content;
+use super::data::Data;
 use super::error;
+use super::identifier::hash_of;
 
+/// In the metadata: the changes that an object was made of.
+pub(super) const MARK: &str = "pagewell-mark";
 /// How soon a remote is asked again that gave no answer.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// See the module's text.
 #[derive(Default)]
-pub(super) struct File(Mutex<State>);
+pub(super) struct File {
+    state: Mutex<State>,
+    /// Held while its changes are sent, and while it is cut off.
+    sending: Mutex<()>,
+}
 
 #[derive(Default)]
 struct State {
     seen: Option<Seen>,
-    data: Option<Arc<VersionData>>,
+    content: Option<Arc<Content>>,
+    /// When it was changed here.
+    own: Option<Own>,
+    /// See [`File::mark`].
+    mark: Option<String>,
+    /// What came of a change that no caller has learnt of.
+    failure: Option<Error>,
+    /// It has no name any more.
+    is_removed: bool,
     /// Opens that were not closed.
     opens: u64,
     /// The version that programs with it open have bytes of, from here or from their kernel; while
@@ -30,82 +51,170 @@ struct State {
     silent_at: Option<Instant>,
 }
 
-/// A version, and when the remote had it.
+/// Times of the last change that was made here.
+#[derive(Clone)]
+struct Own {
+    modified: Timestamp,
+    changed: Timestamp,
+    /// What came of it; `None`: it is not at the remote.
+    version: Option<Version>,
+}
+
+/// What a file looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shown {
+    pub length_bytes: u64,
+    pub modified: Timestamp,
+    pub changed: Timestamp,
+    /// The remote has it so.
+    pub is_settled: bool,
+}
+
+impl Shown {
+    /// As the remote has it.
+    pub(super) fn of(version: &Version) -> Self {
+        let modified = version.last_modified.map(Timestamp::from);
+        let modified = modified.unwrap_or_default();
+        // Versions of one second differ in this.
+        let (tag, _) = hash_of(version.etag.as_deref().unwrap_or_default()).halves();
+        let nanoseconds = u32::try_from(tag % 1_000_000_000).unwrap_or(0);
+        Self {
+            length_bytes: version.length_bytes,
+            modified,
+            changed: Timestamp {
+                nanoseconds,
+                ..modified
+            },
+            is_settled: true,
+        }
+    }
+}
+
+/// A version, and when the remote had it, with its metadata where that is known.
 #[derive(Clone)]
 struct Seen {
     version: Version,
     at: Instant,
+    metadata: Option<Arc<Metadata>>,
 }
 
-/// The bytes of a read, and the version that they are of.
+/// The bytes of a read, and the file that they are of.
 pub(super) struct Bytes {
     pub payload: Payload,
-    pub version: Version,
+    pub shown: Shown,
 }
 
 impl File {
-    /// Notes that the remote has, or had at `at`, this version.
-    pub(super) fn see(&self, version: &Version, at: Instant) {
-        let mut state = self.0.lock();
+    /// A file that is made here.
+    pub(super) fn begin(&self, content: Content, mark: Option<String>) -> Arc<Content> {
+        let now = Timestamp::now();
+        let content = Arc::new(content);
+        let mut state = self.state.lock();
+        *state = State {
+            content: Some(content.clone()),
+            mark,
+            own: Some(Own {
+                modified: now,
+                changed: now,
+                version: None,
+            }),
+            opens: state.opens,
+            ..State::default()
+        };
+        content
+    }
+
+    /// Notes that the remote has, or had at `at`, this version, with this metadata if it was asked
+    /// for it.
+    pub(super) fn see(&self, version: &Version, metadata: Option<Metadata>, at: Instant) {
+        let mut state = self.state.lock();
         if state.seen.as_ref().is_some_and(|seen| seen.at > at) {
             return;
         }
+        let before = state.seen.take();
+        let before = before.filter(|before| before.version.is_same(version));
+        let metadata = metadata.map(Arc::new).or_else(|| {
+            // Metadata changes without the tag, but not without the time.
+            let before = before.as_ref()?;
+            let is_as_old = before.version.last_modified == version.last_modified;
+            before.metadata.clone().filter(|_| is_as_old)
+        });
         // A listing may know less of the same version.
-        let known = state.seen.take().map(|seen| seen.version);
-        let known = known.filter(|known| known.is_same(version) && version.is_weak());
-        let version = known.unwrap_or_else(|| version.clone());
-        state.seen = Some(Seen { version, at });
+        let known = before.filter(|_| version.is_weak());
+        state.seen = Some(Seen {
+            version: known.map_or_else(|| version.clone(), |known| known.version),
+            at,
+            metadata,
+        });
     }
 
-    /// The version, if it was seen less than `age` ago.
-    pub(super) fn fresh(&self, age: Duration) -> Option<Version> {
-        let state = self.0.lock();
-        let seen = state.seen.as_ref()?;
-        (seen.at.elapsed() < age).then(|| seen.version.clone())
+    /// What it looks like, if it was changed here, or seen less than `age` ago.
+    pub(super) fn fresh(&self, age: Duration) -> Option<Shown> {
+        let state = self.state.lock();
+        let is_fresh = |seen: &Seen| seen.at.elapsed() < age;
+        if !state.is_changed() && !state.seen.as_ref().is_some_and(is_fresh) {
+            return None;
+        }
+        state.shown()
+    }
+
+    /// What it looks like, without asking.
+    pub(super) fn shown(&self) -> Option<Shown> {
+        self.state.lock().shown()
     }
 
     /// The version as the remote has it now. One that gives no answer is believed to have what it
     /// had: what memory has of it can be read on. One that refuses is not.
-    pub(super) fn ask(&self, key: &str, data: &Data) -> Result<Version> {
+    pub(super) fn ask(&self, key: &str, data: &Data) -> Result<Shown> {
         let at = Instant::now();
         match data.remote().head(key) {
             Ok(found) => {
-                self.see(&found.version, at);
-                Ok(found.version)
+                self.see(&found.version, Some(found.metadata), at);
+                self.shown().ok_or(Error::Stale)
             }
             Err(RemoteError::NotFound) => {
-                let mut state = self.0.lock();
-                // A program that has bytes of it gets none of what comes in its place.
-                let data = state.data.take();
+                let mut state = self.state.lock();
                 state.seen = None;
+                if state.is_changed() {
+                    // What was made, or changed, here is not at the remote yet, or not any more.
+                    return state.shown().ok_or(Error::Stale);
+                }
+                // A program that has bytes of it gets none of what comes in its place.
+                let content = state.content.take();
                 drop(state);
-                drop(data);
+                drop(content);
                 Err(Error::NotFound)
             }
             Err(failure @ (RemoteError::Unreachable(_) | RemoteError::TryLater(_))) => {
-                let mut state = self.0.lock();
+                let mut state = self.state.lock();
                 state.silent_at = Some(Instant::now());
                 let Some(seen) = &mut state.seen else {
                     return Err(error::of_call(failure));
                 };
                 tracing::warn!("{}: {key}: {failure}", data.remote().describe());
                 seen.at = Instant::now();
-                Ok(seen.version.clone())
+                state.shown().ok_or(Error::Stale)
             }
             Err(failure) => Err(error::of_call(failure)),
         }
     }
 
-    /// The version that reads are of, without asking.
+    /// The version that the remote had when it was seen last.
     pub(super) fn known(&self) -> Option<Version> {
-        let state = self.0.lock();
+        let state = self.state.lock();
         Some(state.seen.as_ref()?.version.clone())
+    }
+
+    /// The metadata of that version, if it was asked for.
+    pub(super) fn metadata(&self) -> Option<Arc<Metadata>> {
+        let state = self.state.lock();
+        state.seen.as_ref()?.metadata.clone()
     }
 
     /// Counts an open. Whether what the kernel kept of an earlier one is still valid: never where
     /// memory has no pages, and the remote was not asked.
     pub(super) fn open(&self, has_pages: bool) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let is_kept = match (&state.given, &state.seen) {
             (Some(given), Some(seen)) => has_pages && given.is_same(&seen.version),
             _ => false,
@@ -119,39 +228,87 @@ impl File {
 
     /// Ends an open.
     pub(super) fn close(&self) {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.opens = state.opens.saturating_sub(1);
     }
 
     /// Whether an open has to ask for the version: memory has pages, which no request compares.
     pub(super) fn has_pages(&self) -> bool {
-        let state = self.0.lock();
-        state.data.as_ref().is_some_and(|data| data.has_pages())
+        let state = self.state.lock();
+        let content = state.content.as_ref();
+        content.is_some_and(|content| content.has_pages())
+    }
+
+    /// Whether it has changes that the remote has not.
+    pub(super) fn is_changed(&self) -> bool {
+        self.state.lock().is_changed()
+    }
+
+    /// Whether a program that closes it has to wait, or to learn of something.
+    pub(super) fn has_to_send(&self) -> bool {
+        let state = self.state.lock();
+        state.failure.is_some() || state.is_changed() && !state.is_removed
+    }
+
+    /// Whether the remote cannot have it: it was made here, and not sent.
+    pub(super) fn is_only_here(&self) -> bool {
+        let state = self.state.lock();
+        let content = state.content.as_ref();
+        let is_new = content.is_some_and(|content| content.backing().base().is_none());
+        is_new && state.mark.is_none()
+    }
+
+    /// Sets the time of its last change.
+    pub(super) fn set_modified(&self, modified: Timestamp) {
+        self.change(Some(modified));
+        let mut state = self.state.lock();
+        let version = state.seen.as_ref().map(|seen| seen.version.clone());
+        let is_changed = state.is_changed();
+        if let Some(own) = &mut state.own {
+            own.version = version.filter(|_| !is_changed);
+        }
     }
 
     /// Whether the remote was silent so lately that it is not asked again.
     pub(super) fn was_just_silent(&self) -> bool {
-        let silent_at = self.0.lock().silent_at;
+        let silent_at = self.state.lock().silent_at;
         silent_at.is_some_and(|at| at.elapsed() < AGAIN_AFTER)
     }
 
-    /// The data of the version that was seen last. An open file keeps the version of which it has
-    /// given bytes.
-    fn data(&self, key: &str, data: &Data) -> Result<Option<Arc<VersionData>>> {
-        let mut state = self.0.lock();
+    /// The bytes: with the changes that were made here, or of the version that was seen last. An
+    /// open file keeps the version of which it has given bytes.
+    fn content(&self, key: &str, data: &Data) -> Result<Option<Arc<Content>>> {
+        let mut state = self.state.lock();
+        if state.is_changed() {
+            return Ok(state.content.clone());
+        }
         let Some(seen) = &state.seen else {
             return Ok(None);
         };
-        let is_current = |open: &VersionData| open.version().is_same(&seen.version);
-        match &state.data {
-            Some(open) if is_current(open) => return Ok(Some(open.clone())),
+        match &state.content {
+            Some(open) if open.is_as(&seen.version) => return Ok(Some(open.clone())),
             _ => state.check_given(&seen.version, key, data)?,
         }
         let opened = Arc::new(data.open(key, &seen.version));
-        let before = state.data.replace(opened.clone());
+        let before = state.content.replace(opened.clone());
         drop(state);
         drop(before);
         Ok(Some(opened))
+    }
+
+    /// The bytes, asked for if nothing is known of them.
+    pub(super) fn known_content(
+        &self,
+        key: &str,
+        data: &Data,
+        may_block: bool,
+    ) -> Result<Arc<Content>> {
+        if let Some(content) = self.content(key, data)? {
+            return Ok(content);
+        }
+        Error::WouldBlock.unless(may_block)?;
+        self.ask(key, data)?;
+        self.content(key, data)?.ok_or(Error::Stale)
     }
 
     /// Reads up to `count` bytes from `offset` of one version.
@@ -164,50 +321,288 @@ impl File {
     ) -> Result<Bytes> {
         let mut is_first = true;
         loop {
-            if self.known().is_none() {
-                Error::WouldBlock.unless(may_block)?;
-                self.ask(key, data)?;
-            }
-            let Some(open) = self.data(key, data)? else {
-                return Err(Error::Stale);
-            };
-            let version = open.version().clone();
-            let rest = version.length_bytes.saturating_sub(offset);
+            let open = self.known_content(key, data, may_block)?;
+            let shown = self.shown().ok_or(Error::Stale)?;
+            let end = open.backing().length_bytes();
+            let rest = end.saturating_sub(offset);
             let length = u32::try_from(rest).unwrap_or(u32::MAX).min(count);
+            let shown = Shown {
+                length_bytes: end,
+                ..shown
+            };
             if length == 0 {
                 let payload = Payload::Bytes(Vec::new());
-                return Ok(Bytes { payload, version });
+                return Ok(Bytes { payload, shown });
             }
             match open.read(offset, length as usize, may_block) {
                 Ok(payload) => {
-                    let mut state = self.0.lock();
-                    // It may have been replaced, and read by another thread, since.
-                    state.check_given(&version, key, data)?;
-                    if state.opens > 0 && state.given.is_none() {
-                        state.given = Some(version.clone());
-                    }
-                    return Ok(Bytes { payload, version });
+                    self.give(&open, key, data)?;
+                    return Ok(Bytes { payload, shown });
                 }
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-                Err(_) if open.is_gone() && is_first => {
-                    Error::WouldBlock.unless(may_block)?;
+                Err(error) => {
+                    Error::WouldBlock.when(open.is_gone() && !may_block)?;
+                    if !is_first || !self.may_try_again(key, data, &open)? {
+                        return Err(error);
+                    }
                     is_first = false;
-                    self.ask(key, data)?;
                 }
-                Err(error) => return Err(error),
             }
         }
     }
+
+    /// Writes to memory. On failure the first `changed` bytes are written.
+    pub(super) fn write(
+        &self,
+        (key, data): (&str, &Data),
+        (offset, bytes): (u64, &[u8]),
+        may_block: bool,
+        changed: &mut usize,
+    ) -> Result<()> {
+        let mut is_first = true;
+        loop {
+            let content = self.known_content(key, data, may_block)?;
+            let shared = content.share(may_block)?;
+            let state = self.state.lock();
+            if !state.has(&content) {
+                continue;
+            }
+            // From here on it is changed, and stays the content of the file until it is given up.
+            let end = offset + bytes.len() as u64;
+            content.backing().will_write(offset, end);
+            drop(state);
+            let written = content.write(&shared, (offset, bytes), may_block, changed);
+            drop(shared);
+            if *changed > 0 || written.is_ok() {
+                self.change(None);
+            }
+            if !self.state.lock().has(&content) {
+                return Err(replaced(key, data));
+            }
+            let is_io = matches!(written, Err(Error::Io(_)));
+            if !is_io || !is_first || !may_block || !self.may_try_again(key, data, &content)? {
+                return written;
+            }
+            is_first = false;
+        }
+    }
+
+    /// Moves the end. The caller holds what is held to send.
+    pub(super) fn set_length(&self, key: &str, data: &Data, length_bytes: u64) -> Result<()> {
+        let mut is_first = true;
+        loop {
+            let content = self.known_content(key, data, true)?;
+            if let Err(error) = content.set_length(length_bytes) {
+                if !is_first || !self.may_try_again(key, data, &content)? {
+                    return Err(error);
+                }
+                is_first = false;
+                continue;
+            }
+            if self.state.lock().has(&content) {
+                self.change(None);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Its bytes, if they have changes that the remote has not.
+    pub(super) fn changed_content(&self) -> Option<Arc<Content>> {
+        let state = self.state.lock();
+        state.content.clone().filter(|_| state.is_changed())
+    }
+
+    /// Notes that a program gets bytes. The version that they are of may have been replaced, and
+    /// read by another thread, since.
+    fn give(&self, content: &Content, key: &str, data: &Data) -> Result<()> {
+        let Some(base) = content.backing().base() else {
+            return Ok(());
+        };
+        let mut state = self.state.lock();
+        if content.backing().is_changed() {
+            // Which version it is comes out when it is sent.
+            return Ok(());
+        }
+        state.check_given(base.version(), key, data)?;
+        if state.opens > 0 && state.given.is_none() {
+            state.given = Some(base.version().clone());
+        }
+        Ok(())
+    }
+
+    /// What is held while changes are sent, and while it is cut off.
+    pub(super) fn hold_to_send(&self) -> MutexGuard<'_, ()> {
+        self.sending.lock()
+    }
+
+    /// Notes a change that was made here.
+    pub(super) fn change(&self, modified: Option<Timestamp>) {
+        let mut state = self.state.lock();
+        let before = state.shown().map(|shown| shown.changed);
+        let now = Timestamp::now();
+        let changed = match before {
+            Some(before) if before >= now => before.next(),
+            _ => now,
+        };
+        state.own = Some(Own {
+            modified: modified.unwrap_or(now),
+            changed,
+            version: None,
+        });
+    }
+
+    /// Notes that the remote has its changes, as this version. The staged file, once nothing needs
+    /// it.
+    pub(super) fn sent(
+        &self,
+        content: &Content,
+        version: &Version,
+        metadata: Metadata,
+    ) -> Option<Arc<StagedFile>> {
+        let mut state = self.state.lock();
+        let staged = content.backing().sent(version.clone());
+        if let Some(own) = &mut state.own {
+            own.version = Some(version.clone());
+        }
+        if state.opens > 0 {
+            state.given = Some(version.clone());
+        }
+        state.mark = None;
+        state.seen = Some(Seen {
+            version: version.clone(),
+            at: Instant::now(),
+            metadata: Some(Arc::new(metadata)),
+        });
+        staged
+    }
+
+    /// Gives up its changes. The next caller learns of the failure.
+    pub(super) fn give_up(&self, failure: Option<Error>) -> Option<Arc<Content>> {
+        let mut state = self.state.lock();
+        state.seen = None;
+        state.own = None;
+        state.failure = failure;
+        state.content.take()
+    }
+
+    /// Keeps a failure for the next caller.
+    pub(super) fn fail(&self, failure: Error) {
+        self.state.lock().failure = Some(failure);
+    }
+
+    /// By which an object is known for one that was made of these changes, whatever came of the
+    /// request; a new one if there is none.
+    pub(super) fn mark(&self) -> String {
+        let mut state = self.state.lock();
+        let mark = state.mark.get_or_insert_with(|| {
+            let number = pagewell_fs::verifier::fresh();
+            format!("{number:016x}")
+        });
+        mark.clone()
+    }
+
+    /// Looks whether the object is one that was made of the changes of this file, though the answer
+    /// was lost: then they are based on it from now on.
+    pub(super) fn find_own(&self, key: &str, data: &Data) -> Result<bool> {
+        let Some(content) = self.changed_content() else {
+            return Ok(false);
+        };
+        let found = match data.remote().head(key) {
+            Ok(found) => found,
+            Err(RemoteError::NotFound) => return Ok(false),
+            Err(failure) => return Err(error::of_call(failure)),
+        };
+        let mark = self.mark();
+        let is_mark = |(name, value): &(String, Vec<u8>)| {
+            name.eq_ignore_ascii_case(MARK) && *value == mark.as_bytes()
+        };
+        let is_own = found.metadata.iter().any(is_mark);
+        if is_own {
+            content.backing().rebase(found.version.clone());
+            self.see(&found.version, Some(found.metadata), Instant::now());
+        }
+        Ok(is_own)
+    }
+
+    /// Whether to try once more what failed: bytes of the base were not there, and now are.
+    fn may_try_again(&self, key: &str, data: &Data, content: &Content) -> Result<bool> {
+        if !content.is_gone() {
+            return Ok(false);
+        }
+        if self.is_changed() {
+            return self.find_own(key, data);
+        }
+        self.ask(key, data)?;
+        Ok(true)
+    }
+
+    /// What no caller has learnt of.
+    pub(super) fn take_failure(&self) -> Result<()> {
+        match self.state.lock().failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    /// Its name is gone. Whether a program has it open, and so reads and writes on.
+    pub(super) fn remove(&self) -> bool {
+        let mut state = self.state.lock();
+        state.is_removed = true;
+        state.opens > 0
+    }
+
+    /// Whether its name is gone.
+    pub(super) fn is_removed(&self) -> bool {
+        self.state.lock().is_removed
+    }
+}
+
+/// The error of a program whose file is another one now.
+fn replaced(key: &str, data: &Data) -> Error {
+    let place = data.remote().describe();
+    Error::Io(format!("{place}: {key}: was replaced while it was open"))
 }
 
 impl State {
+    fn has(&self, content: &Arc<Content>) -> bool {
+        let own = self.content.as_ref();
+        own.is_some_and(|own| Arc::ptr_eq(own, content))
+    }
+
+    fn is_changed(&self) -> bool {
+        let content = self.content.as_ref();
+        content.is_some_and(|content| content.backing().is_changed())
+    }
+
+    fn shown(&self) -> Option<Shown> {
+        if let (Some(content), Some(own)) = (&self.content, &self.own)
+            && content.backing().is_changed()
+        {
+            return Some(Shown {
+                length_bytes: content.backing().length_bytes(),
+                modified: own.modified,
+                changed: own.changed,
+                is_settled: false,
+            });
+        }
+        let version = &self.seen.as_ref()?.version;
+        let shown = Shown::of(version);
+        let own = self.own.as_ref().filter(|own| {
+            // What was changed here keeps its times until another version comes.
+            let of = own.version.as_ref();
+            of.is_some_and(|of| of.is_same(version))
+        });
+        Some(own.map_or(shown, |own| Shown {
+            modified: own.modified,
+            changed: own.changed,
+            ..shown
+        }))
+    }
+
     /// Refuses bytes of this version to programs that have bytes of another.
     fn check_given(&self, version: &Version, key: &str, data: &Data) -> Result<()> {
         match &self.given {
-            Some(given) if self.opens > 0 && !given.is_same(version) => Err(Error::Io(format!(
-                "{}: {key}: was replaced while it was open",
-                data.remote().describe()
-            ))),
+            Some(given) if self.opens > 0 && !given.is_same(version) => Err(replaced(key, data)),
             _ => Ok(()),
         }
     }

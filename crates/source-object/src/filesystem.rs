@@ -1,19 +1,24 @@
-//! [`FileSystem`] for a bucket, or a folder of a web server: what is read.
+//! [`FileSystem`] for a bucket, or a folder of a web server: calls go to what is known of
+//! it ([`Tree`]), and changes to [`Writer`] and [`Names`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::data::Data;
-use super::listing::{DOTS, Found};
-use super::node::Node;
-use super::tree::{FILE_MODE, Tree, gone};
 use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
 use pagewell_fs::{
-    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
-    FileSystem, FileType, Limits, Opened, ReadReply, Result, Statistics, access,
+    Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
+    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Finish, Limits, Opened, ReadReply,
+    RenameMode, Result, SetAttributes, Stability, Statistics, Timestamp, Written, access,
 };
 use pagewell_object_client::Remote;
+
+use super::data::Data;
+use super::listing::{DOTS, Found};
+use super::making::Names;
+use super::node::Node;
+use super::tree::{FILE_MODE, Tree, gone};
+use super::writer::{FILE_BYTES_MAX, Writer};
 
 /// How long a front may keep answers, at the most: it asks again for what costs no request.
 const KEPT_FOR_MAX: Duration = Duration::from_secs(1);
@@ -22,7 +27,9 @@ const BYTES_TOTAL: u64 = 1 << 50;
 
 /// See the module's text.
 pub struct ObjectFileSystem {
-    tree: Tree,
+    tree: Arc<Tree>,
+    /// `None`: it is only read.
+    writer: Option<Arc<Writer>>,
 }
 
 /// An open file. Dropped, it is closed.
@@ -37,9 +44,9 @@ impl Drop for Open {
 }
 
 impl ObjectFileSystem {
-    /// What is below `prefix`, which is empty or ends with a slash; `bucket` tells its keys from
-    /// those of others, whatever way leads there. A listing is believed for `age`. Pages go through
-    /// `cache`, and behind it to the tier.
+    /// What is below `prefix`, which is empty or ends with a slash, to be read; `bucket` tells its
+    /// keys from those of others, whatever way leads there. A listing is believed for `age`. Pages
+    /// go through `cache`, and behind it to the tier.
     #[must_use]
     pub fn new(
         remote: Arc<dyn Remote>,
@@ -47,16 +54,37 @@ impl ObjectFileSystem {
         age: Duration,
         (cache, tier): (&Cache, Option<Arc<Tier>>),
     ) -> Self {
-        let data = Data::new(remote, cache, tier);
+        let data = Data::new(remote, cache, tier, None);
         Self {
-            tree: Tree::new(data, of, age),
+            tree: Arc::new(Tree::new(data, of, age)),
+            writer: None,
         }
+    }
+
+    /// The same, to be changed.
+    pub(super) fn with_writer(writer: Arc<Writer>) -> Self {
+        Self {
+            tree: writer.tree().clone(),
+            writer: Some(writer),
+        }
+    }
+
+    fn writer(&self) -> Result<&Arc<Writer>> {
+        self.writer.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    fn names<'a>(&'a self, call: &'a Call<'_>) -> Result<Names<'a>> {
+        let writer = self.writer()?;
+        Ok(Names { writer, call })
     }
 }
 
 impl FileSystem for ObjectFileSystem {
     fn describe(&self) -> String {
-        self.tree.data().remote().describe()
+        match &self.writer {
+            Some(writer) => writer.describe(),
+            None => self.tree.data().remote().describe(),
+        }
     }
 
     fn root(&self) -> FileId {
@@ -65,6 +93,8 @@ impl FileSystem for ObjectFileSystem {
 
     fn limits(&self) -> Limits {
         Limits {
+            read_only: self.writer.is_none(),
+            file_bytes_max: FILE_BYTES_MAX,
             coherence: Coherence::same(self.tree.age().min(KEPT_FOR_MAX)),
             ..Limits::default()
         }
@@ -82,10 +112,7 @@ impl FileSystem for ObjectFileSystem {
             b"." => Ok(self.tree.entry(&node, &Found::Directory)),
             b".." => Ok(self.tree.entry(node.parent(), &Found::Directory)),
             _ => {
-                let listed = node.directory().ok_or(Error::NotDirectory)?;
-                let item = listed.find(self.tree.asked(call, &node), name);
-                self.tree.listings().count(&node);
-                let (item, at) = item?;
+                let (item, at) = self.tree.find(call, &node, name)?;
                 Ok(self
                     .tree
                     .entry(&self.tree.child(&node, &item, at), &item.found))
@@ -101,7 +128,13 @@ impl FileSystem for ObjectFileSystem {
         let attributes = self
             .tree
             .attributes_of(call, &self.tree.resolve(call, id)?)?;
-        let granted = access::granted(call.credentials, &attributes, wanted);
+        let is_directory = attributes.file_type.is_directory();
+        let granted = match self.writer {
+            None => access::granted(call.credentials, &attributes, wanted),
+            Some(_) => access::among(wanted, is_directory, |needed| {
+                access::allows(call.credentials, &attributes, needed)
+            }),
+        };
         Ok((granted, attributes))
     }
 
@@ -129,9 +162,9 @@ impl FileSystem for ObjectFileSystem {
         let read = read.map_err(gone)?;
         let end = offset.saturating_add(read.payload.len() as u64);
         Ok(ReadReply {
-            end_of_file: end >= read.version.length_bytes,
+            end_of_file: end >= read.shown.length_bytes,
             payload: read.payload,
-            attributes: self.tree.of_file(&node, &read.version),
+            attributes: self.tree.of_file(&node, &read.shown),
         })
     }
 
@@ -201,10 +234,11 @@ impl FileSystem for ObjectFileSystem {
             return Ok(Opened::plain(self.tree.of_directory(&node)));
         };
         let has_pages = file.has_pages();
-        let attributes = if has_pages && !file.was_just_silent() {
+        let has_to_ask = has_pages && !file.is_changed() && !file.was_just_silent();
+        let attributes = if has_to_ask {
             Error::WouldBlock.unless(call.may_block)?;
-            let version = file.ask(node.key(), self.tree.data()).map_err(gone)?;
-            self.tree.of_file(&node, &version)
+            let shown = file.ask(node.key(), self.tree.data()).map_err(gone)?;
+            self.tree.of_file(&node, &shown)
         } else {
             self.tree.attributes_of(call, &node)?
         };
@@ -215,5 +249,99 @@ impl FileSystem for ObjectFileSystem {
             file: None,
             hold: Some(Box::new(Open(node))),
         })
+    }
+
+    fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        let node = self.tree.resolve(call, id)?;
+        self.writer()?
+            .set_attributes(call, &node, attributes, guard)
+    }
+
+    fn write(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        offset: u64,
+        data: &[u8],
+        stability: Stability,
+    ) -> Result<Written> {
+        let node = self.tree.resolve(call, id)?;
+        self.writer()?.write(call, &node, (offset, data), stability)
+    }
+
+    fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
+        let node = self.tree.resolve(call, id)?;
+        self.writer()?.committed(call, &node)
+    }
+
+    fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
+        self.writer
+            .as_ref()
+            .map_or([0; 8], |writer| writer.verifier())
+    }
+
+    fn create(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        mode: &CreateMode,
+    ) -> Result<Created> {
+        self.names(call)?.create(directory, name, mode)
+    }
+
+    fn make_directory(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        _attributes: &SetAttributes,
+    ) -> Result<Created> {
+        self.names(call)?.make_directory(directory, name)
+    }
+
+    fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.names(call)?.remove(directory, name)
+    }
+
+    fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        self.names(call)?.remove_directory(directory, name)
+    }
+
+    fn rename(
+        &self,
+        call: &Call<'_>,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(Change, Change)> {
+        self.names(call)?.rename(from, to, mode)
+    }
+
+    fn finish(&self, how: Finish) -> Result<u64> {
+        self.writer
+            .as_ref()
+            .map_or(Ok(0), |writer| writer.finish(how))
+    }
+
+    fn close(&self, call: &Call<'_>, id: &FileId) -> Result<()> {
+        let Some(writer) = &self.writer else {
+            return Ok(());
+        };
+        let node = self.tree.resolve(call, id)?;
+        let Some(file) = node.file() else {
+            return Ok(());
+        };
+        if file.has_to_send() {
+            Error::WouldBlock.unless(call.may_block)?;
+            writer.commit(&node)?;
+        }
+        Ok(())
     }
 }

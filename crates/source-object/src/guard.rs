@@ -137,6 +137,36 @@ impl Guard {
         guard
     }
 
+    /// Of a store that does all.
+    #[cfg(test)]
+    pub(super) fn guarded() -> Self {
+        struct Never;
+        impl Store for Never {
+            fn ask(&self) -> Result<Report, RemoteError> {
+                Err(RemoteError::Unsupported(String::new()))
+            }
+
+            fn now(&self) -> SystemTime {
+                SystemTime::UNIX_EPOCH
+            }
+        }
+        let guard = Self::over(Box::new(Never), String::new(), None, false);
+        *guard.known.lock() = Some(Known {
+            class: Some(Class::Guarded),
+            rights: Ok(Rights {
+                is_guarded: true,
+                guards_deletes: true,
+                copies_parts: true,
+                keeps_markers: true,
+                lists_tags: true,
+                compares_hashes: true,
+                has_files_beside_folders: true,
+            }),
+            until: SystemTime::now(),
+        });
+        guard
+    }
+
     /// What changes can rest on. Where nothing is known it asks the store, for up to half a minute.
     ///
     /// # Errors

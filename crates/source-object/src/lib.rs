@@ -12,6 +12,9 @@
 //! compared with. An object that is replaced is another object of the cache: its new bytes never
 //! stand beside old ones.
 //!
+//! **Changes** stay in memory and in a staging folder until fsync, COMMIT or close; then the object
+//! is made, if it is still what the change is based on (`writer.rs`, `sending.rs`).
+//!
 //! **Identifiers** need no table: they have a hash of the key and, for each directory on the way,
 //! some bits by which it is found again in a listing (`identifier.rs`). They are the same in every
 //! process that serves the bucket.
@@ -20,19 +23,21 @@
 //! age. Mode, owner and links that others left in metadata are not shown, as they would cost a
 //! request for each file. A bucket whose names come in no listing cannot be walked.
 
+mod backing;
+mod changed;
+mod content;
 mod data;
 mod device;
 mod directory;
 mod error;
 mod file;
 mod filesystem;
-#[expect(dead_code, reason = "nothing writes yet")]
 mod guard;
 mod identifier;
 mod kept_probe;
 mod listing;
 mod listings;
-#[cfg_attr(not(test), expect(dead_code, reason = "nothing writes yet"))]
+mod making;
 mod metadata;
 #[cfg_attr(
     not(test),
@@ -43,13 +48,18 @@ mod name;
 mod node;
 mod nodes;
 mod open;
+mod overlay;
+mod sending;
+mod side_by_side;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 mod transfer;
-#[cfg_attr(not(test), expect(dead_code, reason = "files are not written yet"))]
-mod upload;
-mod writing;
 mod tree;
+mod upload;
+mod writer;
+mod writing;
 
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;

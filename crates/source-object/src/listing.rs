@@ -377,6 +377,15 @@ impl Listing {
         })
     }
 
+    /// Whether all pages have come, are kept, and have no names but those.
+    pub(super) fn has_none_but(&self, is_left_out: &dyn Fn(&[u8]) -> bool) -> bool {
+        let has_none = |slot: &Slot| {
+            let page = slot.page.as_ref();
+            page.is_some_and(|page| page.items.iter().all(|item| is_left_out(&item.name)))
+        };
+        self.is_whole && self.slots.iter().all(has_none)
+    }
+
     /// Whether a name is absent for sure: all pages have come, and none had it.
     pub(super) fn lacks(&self, name: &[u8]) -> bool {
         let has = |is_directory| self.places.contains_key(&cookie_of(name, is_directory));

@@ -61,6 +61,13 @@ impl Node {
         &self.key
     }
 
+    /// Of the key what comes behind that of the directory that it is in; of a directory with its
+    /// slash.
+    pub(super) fn own_key(&self) -> &str {
+        let parent = self.parent.as_ref().map_or("", |parent| parent.key());
+        self.key.strip_prefix(parent).unwrap_or_default()
+    }
+
     /// The directory that it is in; the root is in itself.
     pub(super) fn parent(self: &Arc<Self>) -> &Arc<Self> {
         self.parent.as_ref().unwrap_or(self)

@@ -9,10 +9,13 @@ use pagewell_fs::source::OpenError;
 use pagewell_object_client::{
     Error as RemoteError, ListQuery, Location, Options, Remote, Sink, Version,
 };
+use pagewell_staging::Staging;
 
+use super::data::Data;
 use super::device::ObjectDevice;
 use super::filesystem::ObjectFileSystem;
 use super::identifier::KeyHasher;
+use super::tree::Tree;
 use super::writing::Writing;
 
 /// Options of the URL of a bucket: how they are written, and what they do.
@@ -116,7 +119,7 @@ fn refused(url: &str, error: &RemoteError) -> OpenError {
     OpenError::new(&name, &error.behind(&name))
 }
 
-/// Opens what the URL names: a bucket to be changed with `_writing`, all else to be read.
+/// Opens what the URL names: a bucket to be changed with `writing`, all else to be read.
 ///
 /// # Errors
 /// With the URL and the reason.
@@ -124,7 +127,7 @@ pub fn open(
     url: &str,
     cache: &Cache,
     tier: Option<Arc<Tier>>,
-    _writing: Option<Writing>,
+    writing: Option<Writing>,
 ) -> Result<Opened, OpenError> {
     let refused = |error: RemoteError| refused(url, &error);
     let (location, options) = parse(url).map_err(refused)?;
@@ -158,8 +161,19 @@ pub fn open(
         Location::Web { .. } => remote.describe(),
     };
     let of = (&*bucket, &*prefix);
-    let tree = ObjectFileSystem::new(remote, of, options.handling.age, (cache, tier));
-    Ok(Opened::Tree(tree))
+    let writing = writing.filter(|_| remote.as_writable().is_some());
+    let Some(writing) = writing else {
+        let tree = ObjectFileSystem::new(remote, of, options.handling.age, (cache, tier));
+        return Ok(Opened::Tree(tree));
+    };
+    let describe = remote.describe();
+    let origin = format!("{describe}, below '{prefix}'");
+    let folder = writing.folder_of(&describe, &prefix);
+    let staged = Staging::open(&folder, &origin, writing.staging_bytes_max)?;
+    let data = Data::new(remote, cache, tier, Some(staged.staging.clone()));
+    let tree = Arc::new(Tree::new(data, of, options.handling.age));
+    let writer = writing.start(url, &tree, &options.handling, staged);
+    Ok(Opened::Tree(ObjectFileSystem::with_writer(writer)))
 }
 
 /// Opens the one object that the URL names.

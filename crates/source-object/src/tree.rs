@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result, Timestamp};
-use pagewell_object_client::Version;
+use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
-use super::file::File;
-use super::identifier::{Hash, Identifier, KeyHasher, Kind, hash_of};
+use super::file::{File, Shown};
+use super::identifier::{Hash, Identifier, KeyHasher, Kind};
 use super::listing::{Found, Item};
 use super::listings::{BYTES_MAX, Listings};
 use super::node::Node;
@@ -139,10 +138,44 @@ impl Tree {
         let hash = self.hasher.of_object(kind, &key);
         let make = || Node::new(kind, hash, &key, Some(parent));
         let node = self.nodes.get_or_make(hash, kind, make);
-        if let (Found::File(version), Some(file)) = (&item.found, node.file()) {
-            file.see(version, at);
+        if let (Found::File(version), Some(file)) = (&item.found, node.file())
+            && !file.is_changed()
+        {
+            file.see(version, None, at);
         }
         node
+    }
+
+    /// A name in a directory, with the time at which it was so.
+    pub(super) fn find(
+        &self,
+        call: &Call<'_>,
+        directory: &Arc<Node>,
+        name: &[u8],
+    ) -> Result<(Item, Instant)> {
+        let listed = directory.directory().ok_or(Error::NotDirectory)?;
+        let found = listed.find(self.asked(call, directory), name);
+        self.listings.count(directory);
+        found
+    }
+
+    /// The object that is made with a key.
+    pub(super) fn made(&self, parent: &Arc<Node>, kind: Kind, key: &str) -> Arc<Node> {
+        let hash = self.hasher.of_object(kind, key);
+        let make = || Node::new(kind, hash, key, Some(parent));
+        self.nodes.get_or_make(hash, kind, make)
+    }
+
+    /// The file with this key; `None`: it is not below the root.
+    pub(super) fn made_at(&self, key: &str) -> Option<Arc<Node>> {
+        let mut rest = key.strip_prefix(self.root.key())?;
+        let mut parent = self.root.clone();
+        while let Some((segment, behind)) = rest.split_once('/') {
+            let key = [parent.key(), segment, "/"].concat();
+            parent = self.made(&parent, Kind::Directory, &key);
+            rest = behind;
+        }
+        (!rest.is_empty()).then(|| self.made(&parent, Kind::File, key))
     }
 
     /// Attributes that are believed, or asked for now.
@@ -150,25 +183,24 @@ impl Tree {
         let Some(file) = node.file() else {
             return Ok(self.of_directory(node));
         };
-        if let Some(version) = file.fresh(self.age) {
-            return Ok(self.of_file(node, &version));
+        if let Some(shown) = file.fresh(self.age) {
+            return Ok(self.of_file(node, &shown));
         }
         let parent = node.parent();
-        let own = node.key().strip_prefix(parent.key()).unwrap_or_default();
         let listed = parent
             .directory()
-            .and_then(|directory| directory.remembered(own.as_bytes(), self.age));
+            .and_then(|directory| directory.remembered(node.own_key().as_bytes(), self.age));
         if let Some((item, at)) = listed
             && item.segment.is_none()
             && let Found::File(version) = item.found
         {
-            file.see(&version, at);
-            let version = file.known().unwrap_or(version);
-            return Ok(self.of_file(node, &version));
+            file.see(&version, None, at);
+            let shown = file.shown().unwrap_or_else(|| Shown::of(&version));
+            return Ok(self.of_file(node, &shown));
         }
         Error::WouldBlock.unless(call.may_block)?;
-        let version = file.ask(node.key(), &self.data).map_err(gone)?;
-        Ok(self.of_file(node, &version))
+        let shown = file.ask(node.key(), &self.data).map_err(gone)?;
+        Ok(self.of_file(node, &shown))
     }
 
     pub(super) fn of_directory(&self, node: &Node) -> Attributes {
@@ -178,46 +210,34 @@ impl Tree {
             file_type: FileType::Directory,
             mode: DIRECTORY_MODE,
             link_count: 2,
-            accessed: changed,
-            modified: changed,
-            changed,
             ..self.of_file(
                 node,
-                &Version {
-                    etag: None,
-                    last_modified: None,
+                &Shown {
                     length_bytes: 0,
+                    modified: changed,
+                    changed,
+                    is_settled: true,
                 },
             )
         }
     }
 
-    pub(super) fn of_file(&self, node: &Node, version: &Version) -> Attributes {
-        let modified = version
-            .last_modified
-            .map(Timestamp::from)
-            .unwrap_or_default();
-        // Versions of one second differ in this.
-        let (tag, _) = hash_of(version.etag.as_deref().unwrap_or_default()).halves();
-        let nanoseconds = u32::try_from(tag % 1_000_000_000).unwrap_or(0);
+    pub(super) fn of_file(&self, node: &Node, shown: &Shown) -> Attributes {
         Attributes {
             file_type: FileType::Regular,
             mode: FILE_MODE,
             link_count: 1,
             uid: self.owner.0,
             gid: self.owner.1,
-            size: version.length_bytes,
-            used: version.length_bytes,
+            size: shown.length_bytes,
+            used: shown.length_bytes,
             device: (0, 0),
             filesystem_id: self.root.hash().number(),
             file_id: node.hash().number(),
-            accessed: modified,
-            modified,
-            changed: Timestamp {
-                nanoseconds,
-                ..modified
-            },
-            may_be_kept: true,
+            accessed: shown.modified,
+            modified: shown.modified,
+            changed: shown.changed,
+            may_be_kept: shown.is_settled,
         }
     }
 
@@ -227,10 +247,10 @@ impl Tree {
             attributes: match found {
                 Found::Directory => self.of_directory(node),
                 // What was seen may be newer, or know more of the same version.
-                Found::File(version) => match node.file().and_then(File::known) {
-                    Some(seen) => self.of_file(node, &seen),
-                    None => self.of_file(node, version),
-                },
+                Found::File(version) => {
+                    let seen = node.file().and_then(File::shown);
+                    self.of_file(node, &seen.unwrap_or_else(|| Shown::of(version)))
+                }
             },
         }
     }

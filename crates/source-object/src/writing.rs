@@ -1,8 +1,17 @@
 //! What is needed to change a bucket, beside the bucket.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use pagewell_object_client::Handling;
+use pagewell_staging::Opened;
+
+use super::guard::Guard;
 use super::identifier::KeyHasher;
+use super::sending::Sender;
+use super::tree::Tree;
+use super::upload::{Budget, Sizes, Uploader};
+use super::writer::Writer;
 
 /// Letters of a bucket's name in that of its folder.
 const NAME_BYTES_MAX: usize = 64;
@@ -26,9 +35,25 @@ pub struct Writing {
 impl Writing {
     /// The folder of what is below `prefix` of the bucket `place`. It is the same in each process,
     /// which so finds what one before it has left.
-    #[expect(dead_code, reason = "nothing writes yet")]
     pub(super) fn folder_of(&self, place: &str, prefix: &str) -> PathBuf {
         self.staging_dir.join(folder_name(place, prefix))
+    }
+
+    /// Begins to change the bucket, and goes on with what an earlier process has left.
+    pub(super) fn start(
+        &self,
+        url: &str,
+        tree: &Arc<Tree>,
+        handling: &Handling,
+        opened: Opened,
+    ) -> Arc<Writer> {
+        let guard = Guard::new(url, self.kept_probes.as_deref(), self.unguarded);
+        let uploader = Uploader::new(Sizes::default(), Budget::default(), true);
+        let sender = Sender::new(tree, &opened.staging, uploader);
+        let how = (handling.acknowledge, self.creates_at_once);
+        let writer = Writer::start(tree, guard, sender, how);
+        writer.resume(opened.journaled);
+        writer
     }
 }
 

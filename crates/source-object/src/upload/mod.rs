@@ -60,6 +60,11 @@ impl Uploader {
         self.sizes.part_bytes_min
     }
 
+    /// From now on nothing is copied.
+    pub(crate) fn forbid_copies(&self) {
+        self.can_copy.store(false, Ordering::Release);
+    }
+
     /// Makes an object, and returns its version (without the time of the change).
     ///
     /// # Errors

@@ -1,0 +1,343 @@
+//! Where the bytes of a file are that memory has not.
+//!
+//! ```text
+//!   byte ──> changed since the base, and written back ──> the staged file
+//!        ├─> before `base_bytes` ─────────────────────> the base, a version of the object
+//!        └─> else ────────────────────────────────────> zero
+//! ```
+//!
+//! A file that is only read has a base and nothing else. What is changed are *dirty* bytes until
+//! they are sent to the store, then bytes *being sent*, and then part of a new base. The cache
+//! writes pages back as it does to a disk: bytes that the base has by then need no place, and end
+//! at once; for others a staged file is made.
+//!
+//! A byte that is dirty was written to memory after it became dirty. So what the staged file has of
+//! a dirty byte is its newest value, or memory has a newer one that is not written back yet.
+
+use std::sync::Arc;
+
+use pagewell_base::spans::Spans;
+use pagewell_base::sync::Mutex;
+use pagewell_device::{Error as DeviceError, Object, Operation, Request};
+use pagewell_object_client::Version;
+use pagewell_staging::StagedFile;
+use rustix::io::Errno;
+
+use super::data::Place;
+use super::transfer::RemoteVersion;
+
+/// Spans of changed bytes of one file, beyond which they count as one.
+const SPANS_MAX: usize = 1 << 18;
+
+/// See the module's text.
+pub(super) struct Backing {
+    place: Arc<Place>,
+    key: Box<str>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    base: Option<Arc<RemoteVersion>>,
+    /// Of the base these first bytes are still part of the file.
+    base_bytes: u64,
+    length_bytes: u64,
+    dirty: Spans,
+    sending: Spans,
+    staged: Option<Arc<StagedFile>>,
+    /// Of the staged file, what is not older than what the base has.
+    kept: Spans,
+}
+
+/// A file as it is at one time, to be made an object.
+pub(super) struct Draft {
+    /// What it is based on, unless it was made here, and how many of its bytes are still there.
+    pub base: Option<(Version, u64)>,
+    pub length_bytes: u64,
+    pub dirty: Spans,
+}
+
+impl State {
+    fn is_changed(&self) -> bool {
+        let Some(base) = &self.base else {
+            return true;
+        };
+        let length_bytes = base.version().length_bytes;
+        !self.dirty.is_empty()
+            || !self.sending.is_empty()
+            || self.base_bytes != length_bytes
+            || self.length_bytes != length_bytes
+    }
+
+    /// The parts of a read, in order: a length, and where the bytes are.
+    fn parts(&self, start: u64, end: u64) -> Vec<(u64, Source)> {
+        let mut changed = Spans::default();
+        if let Some(staged) = &self.staged {
+            for spans in [&self.dirty, &self.sending] {
+                let kept = spans.within(start, end);
+                let kept = kept.flat_map(|(from, to)| self.kept.within(from, to));
+                for (from, to) in kept.flat_map(|(from, to)| staged.spans_within(from, to)) {
+                    changed.insert(from, to);
+                }
+            }
+        }
+        let mut parts = Vec::new();
+        let mut at = start;
+        let base_end = self.base.as_ref().map_or(0, |_| self.base_bytes);
+        let unchanged = |from: u64, to: u64, parts: &mut Vec<_>| {
+            let middle = base_end.clamp(from, to);
+            parts.push((middle - from, Source::Base));
+            parts.push((to - middle, Source::Nothing));
+        };
+        for (from, to) in changed.iter() {
+            unchanged(at, from, &mut parts);
+            parts.push((to - from, Source::Staged));
+            at = to;
+        }
+        unchanged(at, end, &mut parts);
+        parts.retain(|(length, _)| *length > 0);
+        parts
+    }
+}
+
+/// Where bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Staged,
+    Base,
+    Nothing,
+}
+
+impl Backing {
+    /// A file that is as the store has it.
+    pub(super) fn of(place: &Arc<Place>, key: &str, base: Arc<RemoteVersion>) -> Self {
+        let length_bytes = base.version().length_bytes;
+        Self {
+            place: place.clone(),
+            key: key.into(),
+            state: Mutex::new(State {
+                base: Some(base),
+                base_bytes: length_bytes,
+                length_bytes,
+                ..State::default()
+            }),
+        }
+    }
+
+    /// An empty file that the store has not.
+    pub(super) fn empty(place: &Arc<Place>, key: &str) -> Self {
+        Self {
+            place: place.clone(),
+            key: key.into(),
+            state: Mutex::default(),
+        }
+    }
+
+    /// A file as a draft of an earlier run says, whose bytes are in a staged file.
+    pub(super) fn resumed(place: &Arc<Place>, key: &str, draft: Draft, staged: StagedFile) -> Self {
+        let base_bytes = draft.base.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let base = draft.base.map(|(version, _)| place.version(key, version));
+        Self {
+            place: place.clone(),
+            key: key.into(),
+            state: Mutex::new(State {
+                base,
+                base_bytes,
+                length_bytes: draft.length_bytes,
+                kept: draft.dirty.clone(),
+                dirty: draft.dirty,
+                sending: Spans::default(),
+                staged: Some(Arc::new(staged)),
+            }),
+        }
+    }
+
+    /// The version that it is based on.
+    pub(super) fn base(&self) -> Option<Arc<RemoteVersion>> {
+        self.state.lock().base.clone()
+    }
+
+    pub(super) fn length_bytes(&self) -> u64 {
+        self.state.lock().length_bytes
+    }
+
+    /// Whether it has what the store has not.
+    pub(super) fn is_changed(&self) -> bool {
+        self.state.lock().is_changed()
+    }
+
+    /// The staged file, if there is one.
+    pub(super) fn staged(&self) -> Option<Arc<StagedFile>> {
+        self.state.lock().staged.clone()
+    }
+
+    /// The staged file, made if there is none.
+    ///
+    /// # Errors
+    /// [`Errno::ROFS`] where nothing is changed.
+    pub(super) fn stage(&self) -> Result<Arc<StagedFile>, Errno> {
+        let mut state = self.state.lock();
+        self.stage_in(&mut state)
+    }
+
+    fn stage_in(&self, state: &mut State) -> Result<Arc<StagedFile>, Errno> {
+        if let Some(staged) = &state.staged {
+            return Ok(staged.clone());
+        }
+        let staging = self.place.staging().ok_or(Errno::ROFS)?;
+        let staged = Arc::new(staging.create(&self.key));
+        state.staged = Some(staged.clone());
+        Ok(staged)
+    }
+
+    /// Says that bytes will be written to memory.
+    pub(super) fn will_write(&self, start: u64, end: u64) {
+        let mut state = self.state.lock();
+        state.dirty.insert(start, end);
+        state.dirty.melt(SPANS_MAX);
+    }
+
+    /// Says that memory has bytes up to `end`.
+    pub(super) fn has_written(&self, end: u64) {
+        let mut state = self.state.lock();
+        state.length_bytes = state.length_bytes.max(end);
+    }
+
+    /// Moves the end. What is behind it is gone, also when the file grows again. Nothing is being
+    /// sent, and nothing written.
+    pub(super) fn set_length(&self, length_bytes: u64) {
+        let mut state = self.state.lock();
+        state.dirty.take(length_bytes, u64::MAX);
+        state.kept.take(length_bytes, u64::MAX);
+        state.base_bytes = state.base_bytes.min(length_bytes);
+        state.length_bytes = length_bytes;
+        if let Some(staged) = &state.staged {
+            staged.cut(length_bytes);
+        }
+    }
+
+    /// What is to be sent to the store, from here on being sent; `None` when the store has all. No
+    /// write is on its way.
+    pub(super) fn begin_to_send(&self) -> Option<Draft> {
+        let mut state = self.state.lock();
+        if !state.is_changed() {
+            return None;
+        }
+        // Of a write that failed.
+        let length_bytes = state.length_bytes;
+        state.dirty.take(length_bytes, u64::MAX);
+        let dirty = std::mem::take(&mut state.dirty);
+        state.sending.extend(dirty);
+        Some(state.draft(&state.sending))
+    }
+
+    /// All that the store has not.
+    pub(super) fn draft(&self) -> Draft {
+        let state = self.state.lock();
+        let mut dirty = state.dirty.clone();
+        dirty.extend(state.sending.clone());
+        dirty.take(state.length_bytes, u64::MAX);
+        state.draft(&dirty)
+    }
+
+    /// The store has what was sent, as this version. The staged file, once nothing needs it.
+    pub(super) fn sent(&self, version: Version) -> Option<Arc<StagedFile>> {
+        let base = self.place.version(&self.key, version);
+        let mut state = self.state.lock();
+        state.base_bytes = base.version().length_bytes;
+        state.base = Some(base);
+        let sent = std::mem::take(&mut state.sending);
+        if state.dirty.is_empty() {
+            state.kept.clear();
+            return state.staged.take();
+        }
+        for (start, end) in sent.iter() {
+            for (from, to) in state.kept.take(start, end) {
+                let again: Vec<_> = state.dirty.within(from, to).collect();
+                for (from, to) in again {
+                    state.kept.insert(from, to);
+                }
+            }
+        }
+        None
+    }
+
+    /// The store has a version that was made of these changes, perhaps without the last ones. What
+    /// is not dirty is in it as in the base before.
+    pub(super) fn rebase(&self, version: Version) {
+        let base = self.place.version(&self.key, version);
+        let mut state = self.state.lock();
+        state.base_bytes = state.base_bytes.min(base.version().length_bytes);
+        state.base = Some(base);
+    }
+
+    /// The store has not what was to be sent.
+    pub(super) fn not_sent(&self) {
+        let mut state = self.state.lock();
+        let sending = std::mem::take(&mut state.sending);
+        state.dirty.extend(sending);
+    }
+
+    fn read(&self, request: Request) {
+        let (start, end) = (request.offset(), request.offset() + request.len() as u64);
+        let state = self.state.lock();
+        let parts = state.parts(start, end);
+        let (base, staged) = (state.base.clone(), state.staged.clone());
+        drop(state);
+        let lengths = parts.iter().map(|(length, _)| usize::try_from(*length));
+        let lengths: Vec<usize> = lengths.map(|length| length.unwrap_or(0)).collect();
+        let pieces = match lengths.len() {
+            0 | 1 => vec![request],
+            _ => request.split(&lengths),
+        };
+        for (mut piece, (_, source)) in pieces.into_iter().zip(parts) {
+            match (source, &base, &staged) {
+                (Source::Staged, _, Some(staged)) => staged.submit(piece),
+                (Source::Base, Some(base), _) => base.submit(piece),
+                _ => {
+                    piece.slices_mut().for_each(|bytes| bytes.fill(0));
+                    piece.succeed();
+                }
+            }
+        }
+    }
+
+    fn write(&self, request: Request) {
+        let (start, end) = (request.offset(), request.offset() + request.len() as u64);
+        let mut state = self.state.lock();
+        if !state.dirty.overlaps(start, end) && !state.sending.overlaps(start, end) {
+            drop(state);
+            return request.succeed();
+        }
+        let staged = self.stage_in(&mut state);
+        if staged.is_ok() {
+            state.kept.insert(start, end);
+        }
+        drop(state);
+        match staged {
+            Ok(staged) => staged.submit(request),
+            Err(errno) => request.fail(0, DeviceError::failed(&self.key, start, errno)),
+        }
+    }
+}
+
+impl State {
+    fn draft(&self, dirty: &Spans) -> Draft {
+        let base = self.base.as_ref();
+        Draft {
+            base: base.map(|base| (base.version().clone(), self.base_bytes)),
+            length_bytes: self.length_bytes,
+            dirty: dirty.clone(),
+        }
+    }
+}
+
+impl Object for Backing {
+    fn submit(&self, request: Request) {
+        match request.operation() {
+            Operation::Read => self.read(request),
+            Operation::Write => self.write(request),
+            Operation::Flush => request.succeed(),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The files that have changes which the store has not.
+//!
+//! They stay in memory until then.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pagewell_base::sync::Mutex;
+
+use super::identifier::Hash;
+use super::node::Node;
+
+/// Such files, beyond which the one that was changed first is sent before another is changed.
+pub(super) const FILES_MAX: usize = 16_384;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct Changed(Mutex<HashMap<Hash, Entry>>);
+
+struct Entry {
+    node: Arc<Node>,
+    /// When it was changed last.
+    changed_at: Instant,
+    /// When its changes became durable here, and a caller was told so.
+    journaled_at: Option<Instant>,
+    /// Not sent before: the store has failed.
+    retry_at: Option<Instant>,
+}
+
+impl Changed {
+    /// Notes a change of a file. One that should be sent to make room.
+    pub(super) fn note(&self, node: &Arc<Node>) -> Option<Arc<Node>> {
+        let mut files = self.0.lock();
+        let now = Instant::now();
+        if let Some(entry) = files.get_mut(&node.hash()) {
+            entry.changed_at = now;
+            return None;
+        }
+        let first = files.values().min_by_key(|entry| entry.changed_at);
+        let first = first.filter(|_| files.len() >= FILES_MAX);
+        let first = first.map(|entry| entry.node.clone());
+        let entry = Entry {
+            node: node.clone(),
+            changed_at: now,
+            journaled_at: None,
+            retry_at: None,
+        };
+        files.insert(node.hash(), entry);
+        first
+    }
+
+    /// Notes that the changes of a file are durable here.
+    pub(super) fn note_journaled(&self, node: &Node) {
+        if let Some(entry) = self.0.lock().get_mut(&node.hash()) {
+            entry.journaled_at.get_or_insert_with(Instant::now);
+        }
+    }
+
+    /// Notes that a file could not be sent, and is to be tried again after a pause.
+    pub(super) fn note_failed(&self, node: &Node, pause: Duration) {
+        if let Some(entry) = self.0.lock().get_mut(&node.hash()) {
+            entry.retry_at = Some(Instant::now() + pause);
+        }
+    }
+
+    /// Forgets a file that has no changes any more.
+    pub(super) fn settle(&self, node: &Node) {
+        let mut files = self.0.lock();
+        if node
+            .file()
+            .is_none_or(|file| !file.is_changed() || file.is_removed())
+        {
+            let entry = files.remove(&node.hash());
+            drop(files);
+            drop(entry);
+        } else if let Some(entry) = files.get_mut(&node.hash()) {
+            entry.journaled_at = None;
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Arc<Node>> {
+        let files = self.0.lock();
+        files.values().map(|entry| entry.node.clone()).collect()
+    }
+
+    /// Those that are to be sent now: durable here for `journaled`, or left alone for `quiet`.
+    pub(super) fn due(&self, journaled: Duration, quiet: Duration) -> Vec<Arc<Node>> {
+        let files = self.0.lock();
+        let is_due = |entry: &&Entry| {
+            let may = entry.retry_at.is_none_or(|at| at <= Instant::now());
+            let is_over = |at: Instant| at.elapsed() >= journaled;
+            may && (entry.journaled_at.is_some_and(is_over) || entry.changed_at.elapsed() >= quiet)
+        };
+        let due = files.values().filter(is_due);
+        due.map(|entry| entry.node.clone()).collect()
+    }
+}

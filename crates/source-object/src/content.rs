@@ -1,0 +1,165 @@
+//! The bytes of a file: read and written in memory.
+
+use std::sync::Arc;
+
+use pagewell_base::sync::{RwLock, RwLockReadGuard};
+use pagewell_cache::{Bounds, CachedObject, Error as CacheError, LENGTH_BYTES_MAX, ReadMode};
+use pagewell_device::Issuer;
+use pagewell_fs::{Error, Payload, Result};
+use pagewell_object_client::Version;
+use pagewell_source_bytes::{Bytes, Run};
+
+use super::backing::{Backing, Draft};
+use super::upload;
+
+const PAGE_BYTES: u64 = pagewell_cache::PAGE_BYTES as u64;
+
+/// See the module's text.
+pub(super) struct Content {
+    backing: Arc<Backing>,
+    bytes: Bytes,
+    /// Shared by those that write to memory. Alone: no byte is dirty and not written yet.
+    writing: RwLock<()>,
+}
+
+impl Content {
+    pub(super) fn new(backing: Arc<Backing>, cached: CachedObject) -> Self {
+        Self {
+            backing,
+            bytes: Bytes::of(cached),
+            writing: RwLock::new(()),
+        }
+    }
+
+    pub(super) fn backing(&self) -> &Backing {
+        &self.backing
+    }
+
+    /// Whether it is this version, unchanged.
+    pub(super) fn is_as(&self, version: &Version) -> bool {
+        let base = self.backing.base();
+        base.is_some_and(|base| base.version().is_same(version)) && !self.backing.is_changed()
+    }
+
+    /// Whether the remote had another version, or none, when it was asked for bytes.
+    pub(super) fn is_gone(&self) -> bool {
+        self.backing.base().is_some_and(|base| base.is_gone())
+    }
+
+    /// Whether memory has any of it.
+    pub(super) fn has_pages(&self) -> bool {
+        self.bytes.object().has_pages()
+    }
+
+    /// `length` bytes from `offset`, both within the file.
+    pub(super) fn read(&self, offset: u64, length: usize, may_block: bool) -> Result<Payload> {
+        let run = Run {
+            position: offset,
+            length,
+            bounds: Some(self.bounds()),
+        };
+        let read = self.bytes.payload(&[run], may_block);
+        read.map_err(|error| self.explained(error))
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            start: 0,
+            end: self.backing.length_bytes(),
+        }
+    }
+
+    /// What the client says of a failure is more than a number.
+    fn explained(&self, error: Error) -> Error {
+        match error {
+            Error::Io(text) => {
+                let base = self.backing.base();
+                let failure = base.and_then(|base| base.failure());
+                Error::Io(failure.unwrap_or(text))
+            }
+            other => other,
+        }
+    }
+
+    /// What a writer holds.
+    pub(super) fn share(&self, may_block: bool) -> Result<RwLockReadGuard<'_, ()>> {
+        match self.writing.try_read() {
+            Some(shared) => Ok(shared),
+            None if may_block => Ok(self.writing.read()),
+            None => Err(Error::WouldBlock),
+        }
+    }
+
+    /// Writes to memory what the backing knows of. On failure the first `changed` bytes are
+    /// written.
+    pub(super) fn write(
+        &self,
+        _shared: &RwLockReadGuard<'_, ()>,
+        (offset, data): (u64, &[u8]),
+        may_block: bool,
+        changed: &mut usize,
+    ) -> Result<()> {
+        let written = self.bytes.write(offset, data, may_block, changed);
+        let written_bytes = match written {
+            Ok(()) => data.len(),
+            Err(_) => *changed,
+        };
+        if written_bytes > 0 {
+            self.backing.has_written(offset + written_bytes as u64);
+        }
+        written.map_err(|error| self.explained(error))
+    }
+
+    /// Moves the end. Nothing is being sent.
+    pub(super) fn set_length(&self, length_bytes: u64) -> Result<()> {
+        let _alone = self.writing.write();
+        if length_bytes >= self.backing.length_bytes() {
+            self.backing.set_length(length_bytes);
+            return Ok(());
+        }
+        let object = self.bytes.object();
+        // Of the page with the new end, memory may forget more than what is behind it.
+        let page = length_bytes / PAGE_BYTES * PAGE_BYTES;
+        if page < length_bytes {
+            let written = object.write_out(page, length_bytes - page);
+            written.map_err(|error| Error::Io(error.to_string()))?;
+        }
+        self.backing.set_length(length_bytes);
+        object.discard(length_bytes, LENGTH_BYTES_MAX - length_bytes);
+        Ok(())
+    }
+
+    /// See [`Backing::begin_to_send`].
+    pub(super) fn begin_to_send(&self) -> Option<Draft> {
+        let _alone = self.writing.write();
+        self.backing.begin_to_send()
+    }
+
+    /// All that the store has not, with its bytes in the staged file.
+    pub(super) fn stage(&self) -> Result<Draft> {
+        let _alone = self.writing.write();
+        let written = self.bytes.object().write_out(0, LENGTH_BYTES_MAX);
+        written.map_err(|error| Error::Io(error.to_string()))?;
+        Ok(self.backing.draft())
+    }
+
+    /// Forgets all that memory has, written or not.
+    pub(super) fn discard(&self) {
+        self.bytes.object().discard(0, LENGTH_BYTES_MAX);
+    }
+}
+
+impl upload::Source for Content {
+    fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        let mode = ReadMode {
+            may_block: true,
+            issuer: Issuer::Flusher,
+            bounds: Some(self.bounds()),
+        };
+        let read = self.bytes.object().read_at(offset, target, mode);
+        read.map_err(|error| match error {
+            CacheError::Memory { .. } => Error::TryLater,
+            other => self.explained(Error::Io(other.to_string())),
+        })
+    }
+}

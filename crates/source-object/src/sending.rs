@@ -1,0 +1,245 @@
+//! How the changes of a file become an object, or what is done with them when they may not.
+//!
+//! An object is made under the condition that it is still the version that the changes are based
+//! on, or that there is none. When it is not, some other writer was faster: what was written here
+//! goes to a file in the staging folder, where people find it, and the file shows what the other
+//! has made. Nothing is replaced unseen.
+//!
+//! A request whose answer was lost may have made the object all the same. So each carries a mark in
+//! the metadata, and an object with the mark of these changes is no conflict but their new base.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use pagewell_fs::{Error, Result, Timestamp};
+use pagewell_object_client::{Condition, Error as RemoteError, Metadata, Upload, Version};
+use pagewell_staging::{Base as RecordBase, Record, Staging};
+
+use super::backing::Draft;
+use super::content::Content;
+use super::error;
+use super::file::{File, MARK};
+use super::listing::{Found, Item};
+use super::metadata::Kept;
+use super::node::Node;
+use super::tree::Tree;
+use super::upload::{Base, Failure, NewObject, Notes, Uploader};
+
+/// See the module's text.
+pub(super) struct Sender {
+    tree: Arc<Tree>,
+    staging: Arc<Staging>,
+    uploader: Uploader,
+}
+
+/// Uploads that a process may leave behind.
+struct Noted<'a>(&'a Staging);
+
+impl Notes for Noted<'_> {
+    fn begun(&self, upload: &Upload) {
+        self.0.note_upload(&upload.key, &upload.id);
+    }
+
+    fn ended(&self, upload: &Upload) {
+        self.0.forget_upload(&upload.key, &upload.id);
+    }
+}
+
+impl Sender {
+    pub(super) fn new(tree: &Arc<Tree>, staging: &Arc<Staging>, uploader: Uploader) -> Self {
+        Self {
+            tree: tree.clone(),
+            staging: staging.clone(),
+            uploader,
+        }
+    }
+
+    pub(super) fn staging(&self) -> &Staging {
+        &self.staging
+    }
+
+    pub(super) fn uploader(&self) -> &Uploader {
+        &self.uploader
+    }
+
+    /// Makes an object of a file with its changes. The caller holds what is held to send.
+    pub(super) fn send(&self, node: &Arc<Node>, file: &File, content: &Content) -> Result<()> {
+        let mut was_own = false;
+        loop {
+            let Some(draft) = content.begin_to_send() else {
+                return Ok(());
+            };
+            let result = self.upload(node.key(), file, content, &draft);
+            let failure = match result {
+                Ok((version, metadata)) => {
+                    self.note_sent(node, file, content, (&version, metadata));
+                    return Ok(());
+                }
+                Err(failure) => failure,
+            };
+            content.backing().not_sent();
+            let conflict = match failure {
+                Failure::Remote(
+                    conflict @ (RemoteError::Exists | RemoteError::Changed | RemoteError::NotFound),
+                ) => conflict,
+                Failure::Remote(other) => return Err(error::of_call(other)),
+                Failure::Local(_) if content.is_gone() => RemoteError::Changed,
+                Failure::Local(error) => return Err(error),
+            };
+            if was_own || !file.find_own(node.key(), self.tree.data())? {
+                return Err(self.give_up(node, file, content, &conflict));
+            }
+            was_own = true;
+        }
+    }
+
+    fn note_sent(
+        &self,
+        node: &Arc<Node>,
+        file: &File,
+        content: &Content,
+        (version, metadata): (&Version, Metadata),
+    ) {
+        let staged = file.sent(content, version, metadata);
+        if let Some(staged) = staged {
+            staged.finish();
+        }
+        note_made(node, Found::File(version.clone()), true);
+    }
+
+    fn upload(
+        &self,
+        key: &str,
+        file: &File,
+        content: &Content,
+        draft: &Draft,
+    ) -> Result<(Version, Metadata), Failure> {
+        let remote = &**self.tree.data().remote();
+        let mut others = file.metadata();
+        if let Some((base, _)) = &draft.base
+            && others.is_none()
+        {
+            let found = remote.head(key)?;
+            if !found.version.is_same(base) {
+                return Err(RemoteError::Changed.into());
+            }
+            others = Some(Arc::new(found.metadata));
+        }
+        let condition = match &draft.base {
+            Some((base, _)) => Condition::Is(base.clone()),
+            None => Condition::Absent,
+        };
+        let metadata = metadata_of(file, &others.unwrap_or_default());
+        let base = draft.base.as_ref().map(|(version, kept_bytes)| Base {
+            key,
+            version,
+            kept_bytes: *kept_bytes,
+        });
+        let object = NewObject {
+            key,
+            base,
+            length_bytes: draft.length_bytes,
+            dirty: &draft.dirty,
+            condition: &condition,
+            metadata: &metadata,
+        };
+        let notes = Noted(&self.staging);
+        let version = self.uploader.upload(remote, &object, content, &notes)?;
+        Ok((version, metadata))
+    }
+
+    /// What becomes of changes that would replace those of others.
+    fn give_up(
+        &self,
+        node: &Arc<Node>,
+        file: &File,
+        content: &Content,
+        conflict: &RemoteError,
+    ) -> Error {
+        let place = self.tree.data().remote().describe();
+        let key = node.key();
+        let reason = match conflict {
+            RemoteError::Exists => "was made by another writer meanwhile",
+            RemoteError::NotFound => "was removed by another writer meanwhile",
+            _ => "was changed by another writer meanwhile",
+        };
+        let kept = self.keep(key, file, content, reason);
+        let kept = match kept {
+            Ok(path) => format!("what was written here is kept in {path}"),
+            Err(error) => format!("what was written here could not be kept: {error}"),
+        };
+        let text = format!("{place}: {key} {reason}; {kept}");
+        tracing::error!("{text}");
+        drop(file.give_up(None));
+        content.discard();
+        if let Some(directory) = node.parent().directory() {
+            directory.mistrust(node.own_key().as_bytes());
+        }
+        Error::Io(text)
+    }
+
+    fn keep(&self, key: &str, file: &File, content: &Content, reason: &str) -> Result<String> {
+        let draft = content.stage()?;
+        let staged = content.backing().stage().map_err(|_| Error::ReadOnly)?;
+        let record = record_of(key, file, &draft, content);
+        let path = staged.keep(&record, reason);
+        let path = path.map_err(|error| Error::Io(error.to_string()))?;
+        Ok(path.display().to_string())
+    }
+
+    /// Makes the changes of a file durable on the disk of this machine.
+    pub(super) fn journal(&self, node: &Node, file: &File, content: &Content) -> Result<()> {
+        let draft = content.stage()?;
+        let staged = content.backing().stage().map_err(|_| Error::ReadOnly)?;
+        let record = record_of(node.key(), file, &draft, content);
+        let journaled = staged.journal(&record);
+        journaled.map_err(|error| Error::Io(error.to_string()))
+    }
+}
+
+/// Notes in the directory of an object that it was made, and whether the store has it.
+pub(super) fn note_made(node: &Arc<Node>, found: Found, is_stored: bool) {
+    let Some(directory) = node.parent().directory() else {
+        return;
+    };
+    let name = node.own_key().trim_end_matches('/');
+    let at = is_stored.then(std::time::Instant::now);
+    directory.note_made(Item::new(name.as_bytes(), found), at);
+}
+
+/// The metadata of an object that is made of a file.
+fn metadata_of(file: &File, others: &Metadata) -> Metadata {
+    let shown = file.shown();
+    let modified = shown.map_or_else(Timestamp::now, |shown| shown.modified);
+    let before = Kept::of(others);
+    let kept = Kept {
+        modified: Some(modified),
+        ..before
+    };
+    let mut metadata = kept.to(others);
+    metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MARK));
+    metadata.push((MARK.to_owned(), file.mark().into_bytes()));
+    metadata
+}
+
+fn record_of(key: &str, file: &File, draft: &Draft, content: &Content) -> Record {
+    let staged = content.backing().staged();
+    let stored = |(start, end): (u64, u64)| {
+        let staged = staged.as_ref();
+        staged.map_or_else(Vec::new, |staged| staged.spans_within(start, end))
+    };
+    Record {
+        key: key.to_owned(),
+        base: draft.base.as_ref().map(|(version, _)| RecordBase {
+            etag: version.etag.clone(),
+            last_modified: version.last_modified,
+            length_bytes: version.length_bytes,
+        }),
+        base_bytes: draft.base.as_ref().map_or(0, |(_, bytes)| *bytes),
+        length_bytes: draft.length_bytes,
+        dirty: draft.dirty.iter().flat_map(stored).collect(),
+        metadata: Metadata::new(),
+        token: file.mark(),
+        journaled_at: SystemTime::now(),
+    }
+}

@@ -1,0 +1,169 @@
+//! Files that are changed, over a store in memory.
+
+mod files;
+mod random;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pagewell_cache::{BYTES_MIN, Cache, CacheOptions};
+use pagewell_fs::{
+    Call, CreateMode, Credentials, Error, FileId, FileSystem, Finish, Result, SetAttributes,
+    Stability,
+};
+use pagewell_object_client::{Acknowledge, Remote};
+use pagewell_staging::Staging;
+use tempfile::TempDir;
+
+use super::data::Data;
+use super::filesystem::ObjectFileSystem;
+use super::guard::Guard;
+use super::sending::Sender;
+use super::testing::{Asked, Store};
+use super::tree::Tree;
+use super::upload::{Budget, Sizes, Uploader};
+use super::writer::Writer;
+
+/// How a gateway is made.
+#[derive(Clone, Copy)]
+struct How {
+    acknowledge: Acknowledge,
+    is_at_once: bool,
+    age: Duration,
+}
+
+/// As `mount` does it.
+const MOUNT: How = How {
+    acknowledge: Acknowledge::Store,
+    is_at_once: false,
+    age: Duration::from_secs(3600),
+};
+
+/// One gateway to the store.
+struct Gateway {
+    files: ObjectFileSystem,
+    root: Credentials,
+}
+
+impl Gateway {
+    /// With a staging folder, in which another gateway may have left something.
+    fn open(store: &Arc<Store>, folder: &TempDir, how: How) -> Self {
+        let cache = Cache::new(CacheOptions::new(4 * BYTES_MIN)).unwrap();
+        let opened = Staging::open(folder.path(), "bucket", 1 << 30).unwrap();
+        let staging = opened.staging.clone();
+        let remote: Arc<dyn Remote> = store.clone();
+        let data = Data::new(remote, &cache, None, Some(staging.clone()));
+        let tree = Arc::new(Tree::new(data, ("s3://bucket", ""), how.age));
+        let sizes = Sizes {
+            part_bytes_min: 100,
+            ..Sizes::default()
+        };
+        let uploader = Uploader::new(sizes, Budget::default(), true);
+        let sender = Sender::new(&tree, &staging, uploader);
+        let how = (how.acknowledge, how.is_at_once);
+        let writer = Writer::start(&tree, Guard::guarded(), sender, how);
+        writer.resume(opened.journaled);
+        Self {
+            files: ObjectFileSystem::with_writer(writer),
+            root: Credentials::root(),
+        }
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call::new(&self.root, true)
+    }
+
+    fn find(&self, path: &str) -> Result<FileId> {
+        let mut id = self.files.root();
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            id = self.files.lookup(&self.call(), &id, name.as_bytes())?.id;
+        }
+        Ok(id)
+    }
+
+    fn create(&self, path: &str) -> Result<FileId> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = self.find(parent)?;
+        let mode = CreateMode::Guarded(SetAttributes::default());
+        let created = self
+            .files
+            .create(&self.call(), &parent, name.as_bytes(), &mode)?;
+        Ok(created.entry.id)
+    }
+
+    fn make_directory(&self, path: &str) -> Result<FileId> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = self.find(parent)?;
+        let attributes = SetAttributes::default();
+        let files = &self.files;
+        let made = files.make_directory(&self.call(), &parent, name.as_bytes(), &attributes)?;
+        Ok(made.entry.id)
+    }
+
+    fn write(&self, id: &FileId, offset: u64, data: &[u8]) -> Result<()> {
+        let written = self
+            .files
+            .write(&self.call(), id, offset, data, Stability::Unstable)?;
+        assert_eq!(written.count as usize, data.len());
+        Ok(())
+    }
+
+    fn cut(&self, id: &FileId, size: u64) -> Result<()> {
+        let attributes = SetAttributes {
+            size: Some(size),
+            ..SetAttributes::default()
+        };
+        let set = self
+            .files
+            .set_attributes(&self.call(), id, &attributes, None);
+        set.map(drop)
+    }
+
+    fn commit(&self, id: &FileId) -> Result<()> {
+        self.files.commit(&self.call(), id, 0, 0).map(drop)
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parent = self.find(parent)?;
+        self.files
+            .remove(&self.call(), &parent, name.as_bytes())
+            .map(drop)
+    }
+
+    fn read(&self, id: &FileId) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        loop {
+            let reply = self
+                .files
+                .read(&self.call(), id, bytes.len() as u64, 1 << 20)?;
+            let mut part = vec![0; reply.payload.len()];
+            let copied = reply.payload.copy_to(&mut part, true)?;
+            bytes.extend_from_slice(&part[..copied]);
+            if reply.end_of_file {
+                return Ok(bytes);
+            }
+        }
+    }
+
+    fn names(&self, path: &str) -> Vec<String> {
+        let id = self.find(path).unwrap();
+        let mut names = Vec::new();
+        let mut visit = |entry: &pagewell_fs::DirectoryEntry<'_>| {
+            names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+            true
+        };
+        let read = self
+            .files
+            .read_directory(&self.call(), &id, 2, true, &mut visit);
+        read.unwrap();
+        names
+    }
+}
+
+/// What was asked since the last time, but for listings and HEADs.
+fn changes(store: &Store) -> Vec<Asked> {
+    let asked = store.asked().into_iter();
+    let is_change = |asked: &Asked| !matches!(asked, Asked::Head(_) | Asked::List(_));
+    asked.filter(is_change).collect()
+}

@@ -1,0 +1,445 @@
+//! Changes of files: calls, and when they reach the store.
+//!
+//! ```text
+//!   write ──> memory, dirty ──> fsync, COMMIT, close ──┬─ ack=store ───> the object is made
+//!                                                      └─ ack=journal ─> durable on this disk
+//!   thread ──> journaled for 5 s, or left alone for 30 s ──────────────> the object is made
+//! ```
+//!
+//! A server promises more: that a file is there when CREATE returns, and cut off when SETATTR does.
+//! So it makes the object at once.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use pagewell_base::spans::Spans;
+use pagewell_base::sync::{Condvar, Mutex};
+use pagewell_counters::names::PANICS;
+use pagewell_fs::{
+    Attributes, Call, Change, Committed, Error, Finish, Result, SetAttributes, SetTime, Stability,
+    Timestamp, Written, access,
+};
+
+use pagewell_object_client::{Acknowledge, Version};
+use pagewell_staging::Journaled;
+
+use super::backing::Draft;
+use super::changed::Changed;
+use super::file::File;
+use super::guard::{Guard, Rights};
+use super::listing::Found;
+use super::making::NOTHING;
+use super::node::Node;
+use super::sending::{Sender, note_made};
+use super::side_by_side::side_by_side;
+use super::tree::{Tree, gone};
+
+/// The largest object of any store: 5 TiB.
+pub(super) const FILE_BYTES_MAX: u64 = 5 << 40;
+/// How long changes that are durable here wait for more.
+const JOURNALED_FOR: Duration = Duration::from_secs(5);
+/// After which files are sent that were changed and left alone.
+const QUIET_FOR: Duration = Duration::from_secs(30);
+/// How soon a file is tried again that could not be sent.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// How often the thread looks.
+const TICK: Duration = Duration::from_secs(1);
+
+/// See the module's text.
+pub(super) struct Writer {
+    tree: Arc<Tree>,
+    guard: Guard,
+    sender: Sender,
+    changed: Changed,
+    acknowledge: Acknowledge,
+    /// A server's promise.
+    is_at_once: bool,
+    verifier: u64,
+    ends: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Writer {
+    /// With a thread that sends what nothing else does.
+    pub(super) fn start(
+        tree: &Arc<Tree>,
+        guard: Guard,
+        sender: Sender,
+        (acknowledge, is_at_once): (Acknowledge, bool),
+    ) -> Arc<Self> {
+        let writer = Arc::new(Self {
+            tree: tree.clone(),
+            guard,
+            sender,
+            changed: Changed::default(),
+            acknowledge,
+            is_at_once,
+            verifier: pagewell_fs::verifier::fresh(),
+            ends: Arc::default(),
+        });
+        let (weak, ends) = (Arc::downgrade(&writer), writer.ends.clone());
+        let thread = std::thread::Builder::new().name("pagewell-sender".to_owned());
+        if let Err(error) = thread.spawn(move || run(&weak, &ends)) {
+            tracing::warn!("no thread sends what is changed and not closed: {error}");
+        }
+        writer
+    }
+
+    pub(super) fn tree(&self) -> &Arc<Tree> {
+        &self.tree
+    }
+
+    /// For people: what the store is good for, if it was asked, and what a program waits for.
+    pub(super) fn describe(&self) -> String {
+        let place = self.tree.data().remote().describe();
+        let class = self
+            .guard
+            .class()
+            .map(|class| format!("{}, ", class.name()));
+        let class = class.unwrap_or_default();
+        let waits_for = match self.acknowledge {
+            Acknowledge::Store => "the store",
+            Acknowledge::Journal => "the journal on this machine",
+        };
+        format!("{place} ({class}fsync waits for {waits_for})")
+    }
+
+    pub(super) fn is_at_once(&self) -> bool {
+        self.is_at_once
+    }
+
+    /// What changes can rest on; [`Error::ReadOnly`] where there are none.
+    pub(super) fn rights(&self, call: &Call<'_>) -> Result<Rights> {
+        self.guard.rights(call.may_block)
+    }
+
+    /// Changes whenever something that was written may have been lost.
+    pub(super) fn verifier(&self) -> [u8; 8] {
+        let losses = self.tree.data().store().loss_epoch();
+        let moved = losses.wrapping_mul(pagewell_fs::verifier::STEP);
+        self.verifier.wrapping_add(moved).to_be_bytes()
+    }
+
+    /// Goes on with what an earlier run has left.
+    pub(super) fn resume(&self, journaled: Vec<Journaled>) {
+        if !journaled.is_empty() {
+            let place = self.tree.data().remote().describe();
+            tracing::info!("{place}: goes on with {} changed files", journaled.len());
+        }
+        for Journaled {
+            record,
+            file: staged,
+        } in journaled
+        {
+            let Some(node) = self.tree.made_at(&record.key) else {
+                tracing::error!("{}: is staged, and not below what is open", record.key);
+                continue;
+            };
+            let base = record.base.map(|base| Version {
+                etag: base.etag,
+                last_modified: base.last_modified,
+                length_bytes: base.length_bytes,
+            });
+            let mut dirty = Spans::default();
+            for (start, end) in record.dirty {
+                dirty.insert(start, end);
+            }
+            let is_new = base.is_none();
+            let draft = Draft {
+                base: base.map(|version| (version, record.base_bytes)),
+                length_bytes: record.length_bytes,
+                dirty,
+            };
+            let Some(file) = node.file() else { continue };
+            let content = self.tree.data().resume(node.key(), draft, staged);
+            file.begin(content, Some(record.token));
+            self.changed.note(&node);
+            self.changed.note_journaled(&node);
+            if is_new {
+                note_made(&node, Found::File(NOTHING), false);
+            }
+        }
+    }
+
+    /// Notes that a file is about to have changes.
+    pub(super) fn note_changed(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        match self.changed.note(node) {
+            Some(first) if call.may_block => self.send(&first),
+            Some(_) => Err(Error::WouldBlock),
+            None => Ok(()),
+        }
+    }
+
+    /// [`pagewell_fs::FileSystem::write`].
+    pub(super) fn write(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        (offset, data): (u64, &[u8]),
+        stability: Stability,
+    ) -> Result<Written> {
+        let file = node.file().ok_or(Error::IsDirectory)?;
+        let is_stable = stability > Stability::Unstable;
+        Error::WouldBlock.when(is_stable && !call.may_block)?;
+        self.rights(call)?;
+        let attributes = self.tree.attributes_of(call, node)?;
+        access::check_write(call.credentials, &attributes)?;
+        let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
+        let end = offset.checked_add(u64::from(count));
+        Error::FileTooLarge.when(end.is_none_or(|end| end > FILE_BYTES_MAX))?;
+        let verifier = self.verifier();
+        file.take_failure()?;
+        if count > 0 {
+            self.note_changed(call, node)?;
+            let of = (node.key(), self.tree.data());
+            let mut changed = 0;
+            let written = file.write(of, (offset, data), call.may_block, &mut changed);
+            if call.may_block && written == Err(Error::WouldBlock) {
+                return Err(Error::TryLater);
+            }
+            written.map_err(gone)?;
+        }
+        if is_stable {
+            self.commit(node)?;
+        }
+        Ok(Written {
+            count,
+            committed: if is_stable {
+                Stability::FileSync
+            } else {
+                Stability::Unstable
+            },
+            verifier,
+            change: self.change_of(node),
+        })
+    }
+
+    /// [`pagewell_fs::FileSystem::commit`]: of the whole file.
+    pub(super) fn committed(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<Committed> {
+        Error::WouldBlock.unless(call.may_block)?;
+        self.commit(node)?;
+        Ok(Committed {
+            verifier: self.verifier(),
+            change: self.change_of(node),
+        })
+    }
+
+    fn change_of(&self, node: &Node) -> Change {
+        let shown = node.file().and_then(|file| file.shown());
+        Change {
+            before: None,
+            after: shown.map(|shown| self.tree.of_file(node, &shown)),
+        }
+    }
+
+    /// Waits until the changes of a file are as safe as its export promises.
+    pub(super) fn commit(&self, node: &Arc<Node>) -> Result<()> {
+        let Some(file) = node.file() else {
+            return Ok(());
+        };
+        if self.acknowledge == Acknowledge::Store {
+            return self.send(node);
+        }
+        let _alone = file.hold_to_send();
+        file.take_failure()?;
+        let content = file.changed_content().filter(|_| !file.is_removed());
+        let Some(content) = content else {
+            self.changed.settle(node);
+            return Ok(());
+        };
+        self.sender.journal(node, file, &content)?;
+        self.changed.note_journaled(node);
+        Ok(())
+    }
+
+    /// Makes an object of a file and its changes.
+    pub(super) fn send(&self, node: &Arc<Node>) -> Result<()> {
+        let Some(file) = node.file() else {
+            return Ok(());
+        };
+        let _alone = file.hold_to_send();
+        file.take_failure()?;
+        let content = file.changed_content().filter(|_| !file.is_removed());
+        let sent = content.map_or(Ok(()), |content| {
+            if !self.guard.rights(true)?.copies_parts {
+                self.sender.uploader().forbid_copies();
+            }
+            self.sender.send(node, file, &content)
+        });
+        self.changed.settle(node);
+        sent
+    }
+
+    /// Throws away what a file has: nothing reads it any more.
+    pub(super) fn give_up(&self, file: &File) {
+        let Some(content) = file.give_up(None) else {
+            return;
+        };
+        content.discard();
+        if let Some(staged) = content.backing().staged() {
+            staged.finish();
+        }
+    }
+
+    /// Of a file that has no name any more there is nothing to send.
+    pub(super) fn forget(&self, node: &Node) {
+        self.changed.settle(node);
+    }
+
+    /// [`pagewell_fs::FileSystem::set_attributes`].
+    pub(super) fn set_attributes(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        attributes: &SetAttributes,
+        guard: Option<Timestamp>,
+    ) -> Result<Change> {
+        Error::WouldBlock.unless(call.may_block)?;
+        self.rights(call)?;
+        let before = self.tree.attributes_of(call, node)?;
+        if let Some(guard) = guard {
+            Error::NotSync.unless(before.changed == guard)?;
+        }
+        check_shown(&before, attributes)?;
+        Error::Invalid.unless(attributes.has_valid_times())?;
+        let Some(file) = node.file() else {
+            Error::IsDirectory.when(attributes.size.is_some())?;
+            return Ok(Change {
+                before: None,
+                after: Some(before),
+            });
+        };
+        if let Some(size) = attributes.size {
+            access::check_write(call.credentials, &before)?;
+            Error::FileTooLarge.when(size > FILE_BYTES_MAX)?;
+            if size != before.size || file.is_changed() {
+                self.note_changed(call, node)?;
+                let alone = file.hold_to_send();
+                let set = file.set_length(node.key(), self.tree.data(), size);
+                drop(alone);
+                set.map_err(gone)?;
+            }
+        }
+        let time = match attributes.modified {
+            Some(SetTime::To(time)) => Some(time),
+            Some(SetTime::ToServerTime) => Some(Timestamp::now()),
+            None => None,
+        };
+        if let Some(time) = time {
+            file.set_modified(time);
+        }
+        if attributes.size.is_some() && self.is_at_once {
+            self.commit(node)?;
+        }
+        Ok(self.change_of(node))
+    }
+
+    /// [`pagewell_fs::FileSystem::finish`].
+    pub(super) fn finish(&self, how: Finish) -> Result<u64> {
+        let files = self.changed.all();
+        if how == Finish::Abandon {
+            // What was promised is durable, and no more.
+            return Ok(files.iter().map(lost_bytes).sum());
+        }
+        let failed = Mutex::new(Vec::new());
+        side_by_side(self.sender.uploader().budget(), &files, &|node| {
+            if let Err(error) = self.send(node) {
+                failed.lock().push((node.clone(), error));
+            }
+        });
+        let failed = failed.into_inner();
+        if how == Finish::Sync {
+            return failed
+                .into_iter()
+                .next()
+                .map_or(Ok(0), |(_, error)| Err(error));
+        }
+        // What cannot be sent now is sent by the next run.
+        let place = self.tree.data().remote().describe();
+        let (mut waiting, mut lost) = (0, 0);
+        for (node, reason) in &failed {
+            match self.leave(node) {
+                Ok(is_left) => waiting += u64::from(is_left),
+                Err(error) => {
+                    tracing::error!("{place}: {}: {reason}; {error}", node.key());
+                    lost += lost_bytes(node);
+                }
+            }
+        }
+        if let (true, Some((_, reason))) = (waiting > 0, failed.first()) {
+            let folder = self.sender.staging().path().display();
+            tracing::warn!(
+                "{place}: {reason}; {waiting} changed files wait in {folder} for the next start"
+            );
+        }
+        Ok(lost)
+    }
+
+    /// Makes the changes of a file durable here, for a later run. Whether there are any.
+    fn leave(&self, node: &Arc<Node>) -> Result<bool> {
+        let file = node.file().ok_or(Error::IsDirectory)?;
+        let _alone = file.hold_to_send();
+        let content = file.changed_content().filter(|_| !file.is_removed());
+        let Some(content) = content else {
+            return Ok(false);
+        };
+        self.sender.journal(node, file, &content)?;
+        Ok(true)
+    }
+
+    /// Sends what is due.
+    fn send_due(&self) {
+        let due = self.changed.due(JOURNALED_FOR, QUIET_FOR);
+        side_by_side(self.sender.uploader().budget(), &due, &|node| {
+            let Err(error) = self.send(node) else { return };
+            let place = self.tree.data().remote().describe();
+            tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
+            self.changed.note_failed(node, AGAIN_AFTER);
+            if let Some(file) = node.file()
+                && !file.is_changed()
+            {
+                // It was given up, and no caller has waited for it.
+                file.fail(error);
+            }
+        });
+    }
+}
+
+/// What a file has that neither the store nor this disk has.
+fn lost_bytes(node: &Arc<Node>) -> u64 {
+    let content = node.file().and_then(|file| file.changed_content());
+    content.map_or(0, |content| content.backing().draft().dirty.bytes())
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        *self.ends.0.lock() = true;
+        self.ends.1.notify_all();
+    }
+}
+
+fn run(writer: &Weak<Writer>, (has_ended, wake): &(Mutex<bool>, Condvar)) {
+    loop {
+        let ended = has_ended.lock();
+        let ended = wake.wait_timeout(ended, TICK);
+        if *ended {
+            return;
+        }
+        drop(ended);
+        let Some(writer) = writer.upgrade() else {
+            return;
+        };
+        let work = std::panic::AssertUnwindSafe(|| writer.send_due());
+        if std::panic::catch_unwind(work).is_err() {
+            PANICS.add(1);
+        }
+    }
+}
+
+/// Refuses what an object cannot hold: another mode or owner than it is shown with.
+fn check_shown(shown: &Attributes, wanted: &SetAttributes) -> Result<()> {
+    let is_other = |wanted: Option<u32>, shown: u32| wanted.is_some_and(|wanted| wanted != shown);
+    let is_refused = is_other(wanted.mode, shown.mode)
+        || is_other(wanted.uid, shown.uid)
+        || is_other(wanted.gid, shown.gid);
+    Error::NotPermitted.when(is_refused)
+}
