@@ -13,7 +13,7 @@ use pagewell_object_client::{Error as RemoteError, ListPage, ListQuery, Remote};
 
 use super::error;
 use super::listing::{Found, Item, Listing, Place};
-use super::name;
+use super::name::{self, HIDDEN};
 use super::overlay::Overlay;
 
 /// Names asked for at once.
@@ -58,6 +58,7 @@ pub(super) struct Asked<'a> {
     pub remote: &'a dyn Remote,
     /// Of the directory, with its slash.
     pub key: &'a str,
+    pub is_root: bool,
     /// How long a listing is believed.
     pub age: Duration,
     /// When the call began.
@@ -74,7 +75,15 @@ impl Asked<'_> {
             token,
             page_entries_max: PAGE_ENTRIES,
         };
-        self.remote.list(&query).map_err(error::of_call)
+        let mut page = self.remote.list(&query).map_err(error::of_call)?;
+        if self.is_root {
+            let is_hidden = |prefix: &str| {
+                let own = prefix.strip_prefix(self.key);
+                own.and_then(|own| own.strip_suffix('/')) == Some(HIDDEN)
+            };
+            page.prefixes.retain(|prefix| !is_hidden(prefix));
+        }
+        Ok(page)
     }
 
     /// A name, by its key alone.

@@ -476,6 +476,25 @@ impl File {
         staged
     }
 
+    /// Notes that it is now what another file was, as this version at the remote.
+    pub(super) fn take_over(&self, shown: &Shown, version: &Version) {
+        let mut state = self.state.lock();
+        *state = State {
+            seen: Some(Seen {
+                version: version.clone(),
+                at: Instant::now(),
+                metadata: None,
+            }),
+            own: Some(Own {
+                modified: shown.modified,
+                changed: Timestamp::now().max(shown.changed.next()),
+                version: Some(version.clone()),
+            }),
+            opens: state.opens,
+            ..State::default()
+        };
+    }
+
     /// Gives up its changes. The next caller learns of the failure.
     pub(super) fn give_up(&self, failure: Option<Error>) -> Option<Arc<Content>> {
         let mut state = self.state.lock();

@@ -14,6 +14,7 @@ use pagewell_fs::{
 use pagewell_object_client::Remote;
 
 use super::data::Data;
+use super::identifier::Identifier;
 use super::listing::{DOTS, Found};
 use super::making::Names;
 use super::node::Node;
@@ -79,6 +80,16 @@ impl ObjectFileSystem {
     }
 }
 
+/// Attributes with the number of the identifier that was asked for: an object that has moved keeps
+/// it for those that know it by that.
+fn as_asked(id: &FileId, attributes: Attributes) -> Attributes {
+    let number = Identifier::of_id(id).map(|identifier| identifier.hash().number());
+    Attributes {
+        file_id: number.unwrap_or(attributes.file_id),
+        ..attributes
+    }
+}
+
 impl FileSystem for ObjectFileSystem {
     fn describe(&self) -> String {
         match &self.writer {
@@ -121,7 +132,8 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        self.tree.attributes_of(call, &self.tree.resolve(call, id)?)
+        let attributes = self.tree.attributes_of(call, &self.tree.resolve(call, id)?);
+        attributes.map(|attributes| as_asked(id, attributes))
     }
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
@@ -135,7 +147,7 @@ impl FileSystem for ObjectFileSystem {
                 access::allows(call.credentials, &attributes, needed)
             }),
         };
-        Ok((granted, attributes))
+        Ok((granted, as_asked(id, attributes)))
     }
 
     fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
@@ -164,7 +176,7 @@ impl FileSystem for ObjectFileSystem {
         Ok(ReadReply {
             end_of_file: end >= read.shown.length_bytes,
             payload: read.payload,
-            attributes: self.tree.of_file(&node, &read.shown),
+            attributes: as_asked(id, self.tree.of_file(&node, &read.shown)),
         })
     }
 
@@ -259,8 +271,10 @@ impl FileSystem for ObjectFileSystem {
         guard: Option<Timestamp>,
     ) -> Result<Change> {
         let node = self.tree.resolve(call, id)?;
-        self.writer()?
-            .set_attributes(call, &node, attributes, guard)
+        let set = self.writer()?;
+        let mut change = set.set_attributes(call, &node, attributes, guard)?;
+        change.after = change.after.map(|after| as_asked(id, after));
+        Ok(change)
     }
 
     fn write(
@@ -272,12 +286,18 @@ impl FileSystem for ObjectFileSystem {
         stability: Stability,
     ) -> Result<Written> {
         let node = self.tree.resolve(call, id)?;
-        self.writer()?.write(call, &node, (offset, data), stability)
+        let mut written = self
+            .writer()?
+            .write(call, &node, (offset, data), stability)?;
+        written.change.after = written.change.after.map(|after| as_asked(id, after));
+        Ok(written)
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
         let node = self.tree.resolve(call, id)?;
-        self.writer()?.committed(call, &node)
+        let mut committed = self.writer()?.committed(call, &node)?;
+        committed.change.after = committed.change.after.map(|after| as_asked(id, after));
+        Ok(committed)
     }
 
     fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {

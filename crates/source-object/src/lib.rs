@@ -35,20 +35,18 @@ mod filesystem;
 mod guard;
 mod identifier;
 mod kept_probe;
+mod leftovers;
 mod listing;
 mod listings;
 mod making;
 mod metadata;
-#[cfg_attr(
-    not(test),
-    expect(dead_code, unused_imports, reason = "names are not changed yet")
-)]
 mod moves;
 mod name;
 mod node;
 mod nodes;
 mod open;
 mod overlay;
+mod renaming;
 mod sending;
 mod side_by_side;
 #[cfg(test)]

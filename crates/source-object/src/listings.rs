@@ -153,6 +153,7 @@ mod tests {
         Asked {
             remote,
             key,
+            is_root: false,
             age: Duration::from_secs(3600),
             since: Instant::now(),
             may_block: true,

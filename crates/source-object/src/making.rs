@@ -77,9 +77,10 @@ impl<'a> Names<'a> {
     }
 
     /// The same of a name that no object has yet: refused is what a store may take for another.
-    fn new_place<'n>(&self, directory: &FileId, name: &'n [u8]) -> Result<Place<'n>> {
+    pub(super) fn new_place<'n>(&self, directory: &FileId, name: &'n [u8]) -> Result<Place<'n>> {
         pagewell_fs::name::check_new(name)?;
         let place = self.place(directory, name)?;
+        Error::NotPermitted.when(self.tree().is_hidden(&place.directory, name))?;
         let is_plain = name::is_plain(name) && !place.name.chars().any(char::is_control);
         Error::Invalid.unless(is_plain)?;
         Error::NameTooLong.when(place.key().len() >= KEY_BYTES_MAX)?;
@@ -309,15 +310,6 @@ impl<'a> Names<'a> {
         }
         self.keep_directory(&place.directory);
         Ok(self.change_of(&place.directory))
-    }
-
-    pub(super) fn rename(
-        &self,
-        _f: (&FileId, &[u8]),
-        _t: (&FileId, &[u8]),
-        _m: pagewell_fs::RenameMode,
-    ) -> Result<(Change, Change)> {
-        Err(Error::CrossDevice)
     }
 
     /// Refuses a directory that has names.

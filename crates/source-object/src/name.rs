@@ -20,6 +20,8 @@ use pagewell_fs::name::NAME_BYTES_MAX;
 
 use super::identifier::hash_of;
 
+/// A folder below the root with what Pagewell itself keeps there, which is not shown.
+pub(super) const HIDDEN: &str = ".pagewell";
 /// Bytes of the longest key that is shown: object stores have 1,024. Each slash of it is a
 /// directory that keeps the one above.
 pub(super) const KEY_BYTES_MAX: usize = 4096;

@@ -37,6 +37,15 @@ impl Nodes {
         state.known.get(&(hash, kind == Kind::Directory))?.upgrade()
     }
 
+    /// Has the identifier of an object that has moved lead to what it is now.
+    pub(super) fn lead(&self, from: &Node, to: &Arc<Node>) {
+        let mut state = self.0.lock();
+        let is_directory = from.directory().is_some();
+        state
+            .known
+            .insert((from.hash(), is_directory), Arc::downgrade(to));
+    }
+
     /// The object, made by `make` if memory has none.
     pub(super) fn get_or_make(
         &self,
@@ -46,7 +55,10 @@ impl Nodes {
     ) -> Arc<Node> {
         let mut state = self.0.lock();
         let known = state.known.get(&(hash, kind == Kind::Directory));
-        if let Some(node) = known.and_then(Weak::upgrade) {
+        // One that has moved leaves its place to a new one.
+        if let Some(node) = known.and_then(Weak::upgrade)
+            && node.hash() == hash
+        {
             return node;
         }
         let node = Arc::new(make());

@@ -33,7 +33,7 @@ pub(super) struct Sender {
 }
 
 /// Uploads that a process may leave behind.
-struct Noted<'a>(&'a Staging);
+pub(super) struct Noted<'a>(pub &'a Staging);
 
 impl Notes for Noted<'_> {
     fn begun(&self, upload: &Upload) {

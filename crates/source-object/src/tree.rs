@@ -11,6 +11,7 @@ use super::file::{File, Shown};
 use super::identifier::{Hash, Identifier, KeyHasher, Kind};
 use super::listing::{Found, Item};
 use super::listings::{BYTES_MAX, Listings};
+use super::name::HIDDEN;
 use super::node::Node;
 use super::nodes::Nodes;
 
@@ -68,6 +69,7 @@ impl Tree {
         Asked {
             remote: &**self.data.remote(),
             key: directory.key(),
+            is_root: directory.hash() == self.root.hash(),
             age: self.age,
             since: Instant::now(),
             may_block: call.may_block,
@@ -154,9 +156,20 @@ impl Tree {
         name: &[u8],
     ) -> Result<(Item, Instant)> {
         let listed = directory.directory().ok_or(Error::NotDirectory)?;
+        Error::NotFound.when(self.is_hidden(directory, name))?;
         let found = listed.find(self.asked(call, directory), name);
         self.listings.count(directory);
         found
+    }
+
+    /// Whether a name is that of what Pagewell itself keeps in the bucket.
+    pub(super) fn is_hidden(&self, directory: &Node, name: &[u8]) -> bool {
+        name == HIDDEN.as_bytes() && directory.hash() == self.root.hash()
+    }
+
+    /// Notes that an object is another one now, to which its identifier leads as long as possible.
+    pub(super) fn moved(&self, from: &Node, to: &Arc<Node>) {
+        self.nodes.lead(from, to);
     }
 
     /// The object that is made with a key.

@@ -20,17 +20,19 @@ use pagewell_fs::{
     Timestamp, Written, access,
 };
 
-use pagewell_object_client::{Acknowledge, Version};
+use pagewell_object_client::{Acknowledge, Handling, Version};
 use pagewell_staging::Journaled;
 
 use super::backing::Draft;
 use super::changed::Changed;
 use super::file::File;
 use super::guard::{Guard, Rights};
+use super::leftovers::Leftovers;
 use super::listing::Found;
 use super::making::NOTHING;
+use super::moves::{Limits, Mover};
 use super::node::Node;
-use super::sending::{Sender, note_made};
+use super::sending::{Noted, Sender, note_made};
 use super::side_by_side::side_by_side;
 use super::tree::{Tree, gone};
 
@@ -51,7 +53,8 @@ pub(super) struct Writer {
     guard: Guard,
     sender: Sender,
     changed: Changed,
-    acknowledge: Acknowledge,
+    leftovers: Leftovers,
+    handling: Handling,
     /// A server's promise.
     is_at_once: bool,
     verifier: u64,
@@ -63,15 +66,16 @@ impl Writer {
     pub(super) fn start(
         tree: &Arc<Tree>,
         guard: Guard,
-        sender: Sender,
-        (acknowledge, is_at_once): (Acknowledge, bool),
+        (sender, leftovers): (Sender, Leftovers),
+        (handling, is_at_once): (Handling, bool),
     ) -> Arc<Self> {
         let writer = Arc::new(Self {
             tree: tree.clone(),
             guard,
             sender,
             changed: Changed::default(),
-            acknowledge,
+            leftovers,
+            handling,
             is_at_once,
             verifier: pagewell_fs::verifier::fresh(),
             ends: Arc::default(),
@@ -96,11 +100,19 @@ impl Writer {
             .class()
             .map(|class| format!("{}, ", class.name()));
         let class = class.unwrap_or_default();
-        let waits_for = match self.acknowledge {
+        let waits_for = match self.handling.acknowledge {
             Acknowledge::Store => "the store",
             Acknowledge::Journal => "the journal on this machine",
         };
         format!("{place} ({class}fsync waits for {waits_for})")
+    }
+
+    pub(super) fn sender(&self) -> &Sender {
+        &self.sender
+    }
+
+    pub(super) fn handling(&self) -> &Handling {
+        &self.handling
     }
 
     pub(super) fn is_at_once(&self) -> bool {
@@ -236,7 +248,7 @@ impl Writer {
         let Some(file) = node.file() else {
             return Ok(());
         };
-        if self.acknowledge == Acknowledge::Store {
+        if self.handling.acknowledge == Acknowledge::Store {
             return self.send(node);
         }
         let _alone = file.hold_to_send();
@@ -257,6 +269,11 @@ impl Writer {
             return Ok(());
         };
         let _alone = file.hold_to_send();
+        self.send_held(node, file)
+    }
+
+    /// The same for a caller that holds what is held to send.
+    pub(super) fn send_held(&self, node: &Arc<Node>, file: &File) -> Result<()> {
         file.take_failure()?;
         let content = file.changed_content().filter(|_| !file.is_removed());
         let sent = content.map_or(Ok(()), |content| {
@@ -267,6 +284,45 @@ impl Writer {
         });
         self.changed.settle(node);
         sent
+    }
+
+    /// Makes objects of all files whose keys begin with this.
+    pub(super) fn send_below(&self, prefix: &str) -> Result<()> {
+        let mut files = self.changed.all();
+        files.retain(|node| node.key().starts_with(prefix));
+        let failed = self.send_all(&files).into_iter().next();
+        failed.map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Makes objects of files, several at a time, and returns those of which none was made.
+    fn send_all(&self, files: &[Arc<Node>]) -> Vec<(Arc<Node>, Error)> {
+        let failed = Mutex::new(Vec::new());
+        side_by_side(self.sender.uploader().budget(), files, &|node| {
+            if let Err(error) = self.send(node) {
+                failed.lock().push((node.clone(), error));
+            }
+        });
+        failed.into_inner()
+    }
+
+    /// Gives all objects of a directory other keys.
+    pub(super) fn move_directory(&self, call: &Call<'_>, from: &str, to: &str) -> Result<()> {
+        let rights = self.rights(call)?;
+        let notes = Noted(self.sender.staging());
+        let mover = Mover {
+            remote: &**self.tree.data().remote(),
+            uploader: self.sender.uploader(),
+            notes: &notes,
+            guards_deletes: rights.guards_deletes,
+        };
+        let limits = self.handling.rename_limits;
+        let limits = Limits {
+            files_max: usize::try_from(limits.files_max).unwrap_or(usize::MAX),
+            bytes_max: limits.bytes_max,
+        };
+        let root = self.tree.root().key();
+        mover.rename_directory(root, (from, to), limits)?;
+        Ok(())
     }
 
     /// Throws away what a file has: nothing reads it any more.
@@ -340,13 +396,7 @@ impl Writer {
             // What was promised is durable, and no more.
             return Ok(files.iter().map(lost_bytes).sum());
         }
-        let failed = Mutex::new(Vec::new());
-        side_by_side(self.sender.uploader().budget(), &files, &|node| {
-            if let Err(error) = self.send(node) {
-                failed.lock().push((node.clone(), error));
-            }
-        });
-        let failed = failed.into_inner();
+        let failed = self.send_all(&files);
         if how == Finish::Sync {
             return failed
                 .into_iter()
@@ -388,6 +438,7 @@ impl Writer {
 
     /// Sends what is due.
     fn send_due(&self) {
+        self.leftovers.clear(self);
         let due = self.changed.due(JOURNALED_FOR, QUIET_FOR);
         side_by_side(self.sender.uploader().budget(), &due, &|node| {
             let Err(error) = self.send(node) else { return };

@@ -8,6 +8,7 @@ use pagewell_staging::Opened;
 
 use super::guard::Guard;
 use super::identifier::KeyHasher;
+use super::leftovers::Leftovers;
 use super::sending::Sender;
 use super::tree::Tree;
 use super::upload::{Budget, Sizes, Uploader};
@@ -50,8 +51,9 @@ impl Writing {
         let guard = Guard::new(url, self.kept_probes.as_deref(), self.unguarded);
         let uploader = Uploader::new(Sizes::default(), Budget::default(), true);
         let sender = Sender::new(tree, &opened.staging, uploader);
-        let how = (handling.acknowledge, self.creates_at_once);
-        let writer = Writer::start(tree, guard, sender, how);
+        let how = (handling.clone(), self.creates_at_once);
+        let with = (sender, Leftovers::new(opened.uploads));
+        let writer = Writer::start(tree, guard, with, how);
         writer.resume(opened.journaled);
         writer
     }

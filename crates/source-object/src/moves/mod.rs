@@ -28,7 +28,11 @@ mod intent;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use directory::{Limits, Moved};
+pub(crate) use directory::Limits;
+#[cfg(test)]
+use directory::Moved;
 pub(crate) use failure::Failure;
 pub(crate) use file::Mover;
-pub(crate) use intent::{Intent, unfinished};
+#[cfg(test)]
+use intent::Intent;
+pub(crate) use intent::unfinished;

@@ -1,6 +1,7 @@
 //! Files that are changed, over a store in memory.
 
 mod files;
+mod names;
 mod random;
 
 use std::sync::Arc;
@@ -8,16 +9,17 @@ use std::time::Duration;
 
 use pagewell_cache::{BYTES_MIN, Cache, CacheOptions};
 use pagewell_fs::{
-    Call, CreateMode, Credentials, Error, FileId, FileSystem, Finish, Result, SetAttributes,
-    Stability,
+    Call, CreateMode, Credentials, Error, FileId, FileSystem, Finish, RenameMode, Result,
+    SetAttributes, Stability,
 };
-use pagewell_object_client::{Acknowledge, Remote};
+use pagewell_object_client::{Acknowledge, Handling, Remote};
 use pagewell_staging::Staging;
 use tempfile::TempDir;
 
 use super::data::Data;
 use super::filesystem::ObjectFileSystem;
 use super::guard::Guard;
+use super::leftovers::Leftovers;
 use super::sending::Sender;
 use super::testing::{Asked, Store};
 use super::tree::Tree;
@@ -60,8 +62,13 @@ impl Gateway {
         };
         let uploader = Uploader::new(sizes, Budget::default(), true);
         let sender = Sender::new(&tree, &staging, uploader);
-        let how = (how.acknowledge, how.is_at_once);
-        let writer = Writer::start(&tree, Guard::guarded(), sender, how);
+        let handling = Handling {
+            acknowledge: how.acknowledge,
+            ..Handling::default()
+        };
+        let how = (handling, how.is_at_once);
+        let with = (sender, Leftovers::new(opened.uploads));
+        let writer = Writer::start(&tree, Guard::guarded(), with, how);
         writer.resume(opened.journaled);
         Self {
             files: ObjectFileSystem::with_writer(writer),
@@ -129,6 +136,19 @@ impl Gateway {
         self.files
             .remove(&self.call(), &parent, name.as_bytes())
             .map(drop)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let [from, to] = [from, to].map(|path| path.rsplit_once('/').unwrap_or(("", path)));
+        let parents = (self.find(from.0)?, self.find(to.0)?);
+        let (from, to) = (
+            (&parents.0, from.1.as_bytes()),
+            (&parents.1, to.1.as_bytes()),
+        );
+        let renamed = self
+            .files
+            .rename(&self.call(), from, to, RenameMode::Replace);
+        renamed.map(drop)
     }
 
     fn read(&self, id: &FileId) -> Result<Vec<u8>> {

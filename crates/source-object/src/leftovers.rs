@@ -1,0 +1,92 @@
+//! What processes that died have left in a store: parts of objects that were never made, and
+//! directories that were moved in part.
+//!
+//! Parts are known from the staging folder. A move is known from the store itself, and may be of
+//! another gateway that is at work: going on with it beside that one is safe.
+
+use pagewell_base::sync::Mutex;
+use pagewell_fs::{Call, Credentials};
+use pagewell_object_client::Upload;
+use pagewell_staging::NotedUpload;
+
+use super::moves::unfinished;
+use super::writer::Writer;
+
+/// See the module's text.
+pub(super) struct Leftovers(Mutex<State>);
+
+struct State {
+    uploads: Vec<NotedUpload>,
+    /// Moves were looked for.
+    is_done: bool,
+}
+
+impl Leftovers {
+    /// With the uploads that were noted, and not ended.
+    pub(super) fn new(uploads: Vec<NotedUpload>) -> Self {
+        Self(Mutex::new(State {
+            uploads,
+            is_done: false,
+        }))
+    }
+
+    /// Clears up what there is, once the store is one that is changed.
+    pub(super) fn clear(&self, writer: &Writer) {
+        let credentials = Credentials::root();
+        let call = Call::new(&credentials, false);
+        if writer.rights(&call).is_err() {
+            return;
+        }
+        let mut state = self.0.lock();
+        let uploads = std::mem::take(&mut state.uploads);
+        let is_done = std::mem::replace(&mut state.is_done, true);
+        drop(state);
+        for upload in uploads {
+            abort(writer, upload);
+        }
+        if !is_done {
+            finish_moves(writer);
+        }
+    }
+}
+
+fn abort(writer: &Writer, noted: NotedUpload) {
+    let remote = writer.tree().data().remote();
+    let Some(store) = remote.as_writable() else {
+        return;
+    };
+    let upload = Upload {
+        key: noted.key,
+        id: noted.upload_id,
+        token: String::new(),
+    };
+    match store.abort(&upload) {
+        Ok(()) => writer
+            .sender()
+            .staging()
+            .forget_upload(&upload.key, &upload.id),
+        // The next start tries again.
+        Err(error) => {
+            let (place, key) = (remote.describe(), &upload.key);
+            tracing::warn!("{place}: {key}: parts of an upload stay in the store: {error}");
+        }
+    }
+}
+
+fn finish_moves(writer: &Writer) {
+    let remote = writer.tree().data().remote();
+    let place = remote.describe();
+    let moves = match unfinished(&**remote, writer.tree().root().key()) {
+        Ok(moves) => moves,
+        Err(error) => return tracing::warn!("{place}: unfinished renames: {error}"),
+    };
+    let credentials = Credentials::root();
+    for intent in moves {
+        let (from, to) = (&intent.from, &intent.to);
+        tracing::info!("{place}: goes on to rename {from} to {to}");
+        let call = Call::new(&credentials, true);
+        if let Err(error) = writer.move_directory(&call, from, to) {
+            tracing::warn!("{place}: {from} is not wholly renamed to {to}: {error}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Other names for files and directories.
+//!
+//! An object cannot be renamed: it is copied and then deleted (`moves/`). So a file has another
+//! identifier afterwards. The old one leads to it as long as memory knows that.
+
+use std::sync::Arc;
+
+use pagewell_base::sync::MutexGuard;
+use pagewell_fs::{Change, Error, FileId, RenameMode, Result};
+use pagewell_object_client::Version;
+
+use super::file::File;
+use super::identifier::Kind;
+use super::listing::{Found, Item};
+use super::making::{Names, Place};
+use super::moves::{Failure, Mover};
+use super::node::Node;
+use super::sending::{Noted, note_made};
+
+/// How often a file is looked at that changes while it is moved, or replaced.
+const TRIES_MAX: usize = 4;
+
+impl Names<'_> {
+    /// [`pagewell_fs::FileSystem::rename`].
+    pub(super) fn rename(
+        &self,
+        from: (&FileId, &[u8]),
+        to: (&FileId, &[u8]),
+        mode: RenameMode,
+    ) -> Result<(Change, Change)> {
+        Error::Invalid.when(mode == RenameMode::Exchange)?;
+        pagewell_fs::name::check_old(from.1)?;
+        let source = self.place(from.0, from.1)?;
+        let target = self.new_place(to.0, to.1)?;
+        let (item, node) = self.existing(&source)?;
+        let there = self.find(&target)?;
+        if source.key() != target.key() {
+            Error::Exists.when(mode == RenameMode::NoReplace && there.is_some())?;
+            Error::CrossDevice.unless(self.writer.handling().renames)?;
+            match item.kind() {
+                Kind::File => self.rename_file((&source, &item, &node), &target, there.as_ref())?,
+                Kind::Directory => {
+                    let is_file = |there: &Item| there.kind() == Kind::File;
+                    Error::NotDirectory.when(there.as_ref().is_some_and(is_file))?;
+                    self.rename_directory((&source, &item, &node), &target)?;
+                }
+            }
+            self.keep_directory(&source.directory);
+        }
+        let changes = [&source, &target].map(|place| self.change_of(&place.directory));
+        Ok(changes.into())
+    }
+
+    fn rename_file(
+        &self,
+        (source, item, node): (&Place<'_>, &Item, &Arc<Node>),
+        target: &Place<'_>,
+        there: Option<&Item>,
+    ) -> Result<()> {
+        Error::IsDirectory.when(there.is_some_and(|there| there.kind() == Kind::Directory))?;
+        let file = node.file().ok_or(Error::IsDirectory)?;
+        let new = self
+            .tree()
+            .made(&target.directory, Kind::File, &target.key());
+        let replaced = new.file().ok_or(Error::IsDirectory)?;
+        let alone = hold_both((node, file), (&new, replaced));
+        self.writer.send_held(node, file)?;
+        let shown = file.shown().ok_or(Error::Stale)?;
+        let version = self.move_object((node, file), (&new, replaced), there)?;
+        self.writer.give_up(replaced);
+        replaced.take_over(&shown, &version);
+        self.writer.forget(&new);
+        file.remove();
+        self.writer.give_up(file);
+        self.tree().moved(node, &new);
+        if let Some(directory) = source.directory.directory() {
+            directory.note_removed(item);
+        }
+        note_made(&new, Found::File(version), true);
+        drop(alone);
+        Ok(())
+    }
+
+    /// Gives the object of a file the key of another, and returns its version there.
+    fn move_object(
+        &self,
+        (node, file): (&Node, &File),
+        (new, replaced): (&Node, &File),
+        there: Option<&Item>,
+    ) -> Result<Version> {
+        let data = self.tree().data();
+        let rights = self.writer.rights(self.call)?;
+        let notes = Noted(self.writer.sender().staging());
+        let mover = Mover {
+            remote: &**data.remote(),
+            uploader: self.writer.sender().uploader(),
+            notes: &notes,
+            guards_deletes: rights.guards_deletes,
+        };
+        let mut target = match there.map(|there| &there.found) {
+            Some(Found::File(version)) => Some(replaced.known().unwrap_or_else(|| version.clone())),
+            _ => None,
+        };
+        // One that was never sent is not there for the store.
+        target = target.filter(|_| !replaced.is_only_here());
+        for _ in 0..TRIES_MAX {
+            let version = match file.known() {
+                Some(version) if !version.is_weak() => version,
+                _ => {
+                    file.ask(node.key(), data)?;
+                    file.known().ok_or(Error::NotFound)?
+                }
+            };
+            match mover.rename_file((node.key(), &version), new.key(), target.as_ref()) {
+                Ok(version) => return Ok(version),
+                // It is another version, or one of both is gone.
+                Err(Failure::Target) => {
+                    target = match replaced.ask(new.key(), data) {
+                        Ok(_) => replaced.known(),
+                        Err(Error::NotFound) => None,
+                        Err(error) => return Err(error),
+                    };
+                }
+                Err(Failure::NoSource) => {
+                    file.ask(node.key(), data)?;
+                }
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        Err(Error::TryLater)
+    }
+
+    fn rename_directory(
+        &self,
+        (source, item, node): (&Place<'_>, &Item, &Arc<Node>),
+        target: &Place<'_>,
+    ) -> Result<()> {
+        let to = format!("{}/", target.key());
+        Error::Invalid.when(to.starts_with(node.key()))?;
+        self.writer.send_below(node.key())?;
+        self.writer.move_directory(self.call, node.key(), &to)?;
+        let new = self.tree().made(&target.directory, Kind::Directory, &to);
+        if let Some(directory) = new.directory() {
+            directory.forget();
+        }
+        if let Some(directory) = node.directory() {
+            directory.begin_empty();
+        }
+        self.tree().moved(node, &new);
+        if let Some(directory) = source.directory.directory() {
+            directory.note_removed(item);
+        }
+        note_made(&new, Found::Directory, true);
+        Ok(())
+    }
+}
+
+/// Holds what is held to send, of two files, in an order that is the same for all.
+fn hold_both<'a>(
+    one: (&Node, &'a File),
+    other: (&Node, &'a File),
+) -> (MutexGuard<'a, ()>, MutexGuard<'a, ()>) {
+    let (first, second) = if one.0.key() < other.0.key() {
+        (one.1, other.1)
+    } else {
+        (other.1, one.1)
+    };
+    (first.hold_to_send(), second.hold_to_send())
+}
