@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use pagewell_cache::{
     Cache, CacheOptions, CachedObject, CachedStore, LENGTH_BYTES_MAX, OpenOptions, ReadAheadRule,
@@ -356,4 +357,69 @@ fn a_store_that_is_given_up_says_what_is_lost_of_all_objects() {
     }
     assert!(objects[0].commit(0, MIB).is_err());
     sheets.iter().for_each(|sheet| sheet.release());
+}
+
+/// Two pages of each, so that each needs a flush.
+fn written(store: &CachedStore, sheets: &[Arc<Sheet>]) -> Vec<CachedObject> {
+    let objects = sheets.iter().map(|sheet| store.open(sheet.clone(), None));
+    let objects: Vec<_> = objects.collect();
+    for object in &objects {
+        write(object, 0, &[7; 100]);
+        write(object, 4 * PAGE, &[7; 100]);
+    }
+    objects
+}
+
+/// Nothing is written before its time.
+fn large() -> (Cache, CachedStore) {
+    store(CacheOptions {
+        dirty_bytes_max: Some(64 * MIB),
+        ..CacheOptions::new(128 * MIB)
+    })
+}
+
+/// Many times more than are committed at a time.
+const MANY: u8 = 100;
+
+#[test]
+fn the_objects_of_a_silent_store_are_given_up_together() {
+    // A busy machine may take long to see the end: then longer, all the same.
+    let patiences = (0..7).map(|doublings| Duration::from_millis(100 << doublings));
+    let is_one_wait = |patience: Duration| {
+        let (_cache, store) = large();
+        let sheets: Vec<_> = (0..MANY).map(Sheet::new).collect();
+        let _objects = written(&store, &sheets);
+        sheets.iter().for_each(|sheet| sheet.hold());
+        let began = Instant::now();
+        assert_eq!(store.close_within(patience), u64::from(MANY) * 200);
+        let took = began.elapsed();
+        sheets.iter().for_each(|sheet| sheet.release());
+        assert!(took >= patience, "{took:?}");
+        took < patience * 3
+    };
+    assert!({ patiences }.any(is_one_wait), "each waits by itself");
+}
+
+#[test]
+fn what_hangs_keeps_nothing_else_of_a_store_from_being_written_at_its_end() {
+    let (_cache, store) = large();
+    // More than are committed at a time, and whose writes are fewer than a queue sends at a time.
+    let hung: Vec<_> = (0..18).map(Sheet::new).collect();
+    let well: Vec<_> = (0..MANY).map(Sheet::new).collect();
+    hung.iter().for_each(|sheet| sheet.hold());
+    let _objects = [written(&store, &hung), written(&store, &well)];
+    let (are_written, lost) = std::thread::scope(|scope| {
+        let closing = scope.spawn(|| store.close_within(Duration::MAX));
+        let are_written = || well.iter().all(|sheet| sheet.counts() == (0, 2, 1));
+        let began = Instant::now();
+        while !are_written() && began.elapsed() < Duration::from_secs(300) {
+            std::thread::yield_now();
+        }
+        let lost = store.abandon();
+        closing.join().unwrap();
+        (are_written(), lost)
+    });
+    assert!(are_written, "{lost}");
+    assert_eq!(lost, 18 * 200);
+    hung.iter().for_each(|sheet| sheet.release());
 }

@@ -25,16 +25,17 @@
 //! **Weakness.** From the fifth store on what each has for certain falls, and what is above it goes
 //! only as it is written: until then all together have more.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use pagewell_device::Error as DeviceError;
-use pagewell_policy::writeback::{Settings, StoreShare, WriteBack};
+use pagewell_policy::writeback::{Settings, StoreShare, Tag, WriteBack};
 
 use crate::Result;
+use crate::dirty::set::Still;
 use crate::page::PAGE;
 use crate::sync::{Condvar, Mutex, Rank};
 
@@ -47,13 +48,42 @@ pub(crate) trait Active: Send + Sync {
     fn due_at(&self) -> Option<Instant>;
     fn notify(&self);
     fn replay(&self, error: DeviceError);
-    /// Waits until everything of it is durable; `None`: with its own patience.
-    fn commit_all(self: Arc<Self>, patience: Option<Duration>) -> Result<()>;
+    /// Sends all that is dirty.
+    fn hand_out(self: Arc<Self>) -> Tag;
+    /// Whether that has been written or refused, soon; then the tag is forgotten.
+    fn has_ended(&self, tag: Tag) -> bool;
+    /// Waits until everything of it is durable.
+    fn commit_all(self: Arc<Self>, closing: Option<&Closing>) -> Result<()>;
     /// Gives up what is dirty; how many bytes.
     fn abandon(&self) -> u64;
     fn dirty_bytes(&self) -> u64;
     fn has_uncommitted(&self) -> bool;
 }
+
+/// The last commit of a store, or of an object. It is over when the store has taken nothing for so
+/// long: else each object that waits would have that time again.
+pub(crate) struct Closing {
+    patience: Duration,
+    taken: Mutex<Still<u64>>,
+}
+
+impl Closing {
+    pub(crate) fn new(store: &WrittenStore, patience: Duration) -> Self {
+        let taken = Mutex::new(Rank::Leaf, Still::new(store.taken()));
+        Self { patience, taken }
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(crate) fn is_over(&self, store: &WrittenStore) -> bool {
+        self.taken.lock().time(store.taken()) >= self.patience
+    }
+}
+
+/// Objects that wait for their commit, and of what is closed what each has sent.
+type Queue = VecDeque<(Arc<dyn Active>, Option<Tag>)>;
 
 pub(crate) struct WrittenStore {
     quota: Arc<Quota>,
@@ -215,16 +245,17 @@ impl WrittenStore {
 
     /// Commits all objects, a few at a time; how each ended.
     pub(crate) fn commit_each(&self, patience: Option<Duration>) -> Vec<Result<()>> {
-        let active = self.active();
-        let (count, waiting) = (active.len(), Mutex::new(Rank::Leaf, active));
+        let closing = patience.map(|patience| Closing::new(self, patience));
+        let mut queue = Queue::new();
+        for object in self.active() {
+            let sent = closing.as_ref().map(|_| object.clone().hand_out());
+            queue.push_back((object, sent));
+        }
+        let (count, queue) = (queue.len(), Mutex::new(Rank::Leaf, queue));
         let done = Mutex::<Vec<Result<()>>>::default();
         let help = || {
-            loop {
-                let next = waiting.lock().pop();
-                let Some(object) = next else {
-                    return;
-                };
-                let result = object.commit_all(patience);
+            while let Some(object) = self.next_of(&queue, closing.as_ref()) {
+                let result = object.commit_all(closing.as_ref());
                 done.lock().push(result);
             }
         };
@@ -237,6 +268,19 @@ impl WrittenStore {
             help();
         });
         std::mem::take(&mut *done.lock())
+    }
+
+    /// The next object to commit. Of what is closed one whose writes have ended, as long as there
+    /// is time: those of others may never end, and all threads would wait for them.
+    fn next_of(&self, queue: &Mutex<Queue>, closing: Option<&Closing>) -> Option<Arc<dyn Active>> {
+        loop {
+            let (object, sent) = queue.lock().pop_front()?;
+            let is_over = closing.is_none_or(|closing| closing.is_over(self));
+            if is_over || sent.is_none_or(|tag| object.has_ended(tag)) {
+                return Some(object);
+            }
+            queue.lock().push_back((object, sent));
+        }
     }
 }
 

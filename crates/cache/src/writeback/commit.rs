@@ -22,6 +22,7 @@
 //! lost, and commits of it fail, until it is written anew.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost and logged.
+//! All objects of a store are given up together, when the store has taken nothing for too long.
 //!
 //! **Known weakness.** Of writes that fail only the last error is kept: a commit may name that of
 //! another range, with its offset.
@@ -32,11 +33,11 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names::CACHE_COMMIT_ERRORS;
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::elevator::Extent;
-use pagewell_policy::writeback::TagState;
+use pagewell_policy::writeback::{Tag, TagState};
 use rustix::io::Errno;
 
 use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
-use crate::dirty::written::Active;
+use crate::dirty::written::{Active, Closing};
 use crate::writeback::flush::Flushes;
 use crate::writeback::submit::Submitter;
 use crate::{Error, Result};
@@ -75,16 +76,23 @@ pub(crate) struct Commit<'a> {
     flushes: &'a Arc<Flushes>,
     extent: Extent,
     patience: Duration,
+    closing: Option<&'a Closing>,
 }
 
 impl<'a> Commit<'a> {
-    pub(crate) fn new(submitter: &'a Arc<Submitter>, extent: Extent, patience: Duration) -> Self {
+    pub(crate) fn new(
+        submitter: &'a Arc<Submitter>,
+        extent: Extent,
+        closing: Option<&'a Closing>,
+    ) -> Self {
+        let flushes = submitter.flushes();
         Self {
             submitter,
             dirty: submitter.dirty(),
-            flushes: submitter.flushes(),
+            flushes,
             extent,
-            patience,
+            patience: closing.map_or(flushes.timeout(), Closing::patience),
+            closing,
         }
     }
 
@@ -137,7 +145,10 @@ impl<'a> Commit<'a> {
         let (losses, replays) = self.settled();
         let written = self.write_all(self.extent);
         // Also when other bytes could not be written. What is lost is worse than that.
-        let durable = self.flushes.make_durable(self.extent, self.patience);
+        let is_over = || self.is_over();
+        let durable = self
+            .flushes
+            .make_durable(self.extent, self.patience, is_over);
         durable.and(written)?;
         let dirty = self.dirty.lock();
         // Another thread's flush may have failed after these bytes were written.
@@ -172,7 +183,7 @@ impl<'a> Commit<'a> {
             // As long as it becomes less than ever: what is lost anew meanwhile might never end.
             if left < least {
                 (least, since) = (left, Instant::now());
-            } else if since.elapsed() >= patience {
+            } else if since.elapsed() >= patience || self.is_over() {
                 return (None, replays);
             }
             let written = self.write_all(all);
@@ -220,7 +231,8 @@ impl<'a> Commit<'a> {
             let is_hung = out.is_some_and(|out| out >= patience);
             let is_still = left.time(dirty.policy.tag_left(tag)) >= patience;
             let now = self.dirty.store().taken();
-            if taken.time(now) >= patience || is_hung && is_still {
+            let is_silent = taken.time(now) >= patience || self.is_over();
+            if is_silent || is_hung && is_still {
                 dirty.policy.untag(tag);
                 self.dirty.let_others_go_on(dirty);
                 return Err(self.flushes.no_answer(extent.offset, patience).into());
@@ -228,17 +240,22 @@ impl<'a> Commit<'a> {
             drop(self.dirty.wait(dirty, TICK));
         }
     }
+
+    fn is_over(&self) -> bool {
+        let store = self.dirty.store();
+        self.closing.is_some_and(|closing| closing.is_over(store))
+    }
 }
 
 impl Submitter {
     pub(crate) fn commit(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         let extent = self.own().layout().inside(offset, length);
-        Commit::new(self, extent, self.flushes().timeout()).run()
+        Commit::new(self, extent, None).run()
     }
 
     pub(crate) fn write_out(self: &Arc<Self>, offset: u64, length: u64) -> Result<()> {
         let extent = self.own().layout().inside(offset, length);
-        Commit::new(self, extent, self.flushes().timeout()).write_out()
+        Commit::new(self, extent, None).write_out()
     }
 
     /// Commits, and gives up what cannot be written.
@@ -259,7 +276,8 @@ impl Submitter {
 
     /// Gives up what is left when nothing has got any further for so long; how many bytes.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
-        let committed = Commit::new(self, self.own().layout().all(), patience).run();
+        let closing = Closing::new(self.dirty().store(), patience);
+        let committed = Commit::new(self, self.own().layout().all(), Some(&closing)).run();
         let bytes = self.dirty().abandon();
         if let Err(error) = committed {
             tracing::error!("{error}");
@@ -288,9 +306,30 @@ impl Active for Submitter {
         self.flushes().replay(error);
     }
 
-    fn commit_all(self: Arc<Self>, patience: Option<Duration>) -> Result<()> {
-        let patience = patience.unwrap_or(self.flushes().timeout());
-        Commit::new(&self, self.own().layout().all(), patience).run()
+    fn hand_out(self: Arc<Self>) -> Tag {
+        let all = self.own().layout().all();
+        // A single write is durable by itself, as that of a commit.
+        let _committing = Committing::new(self.dirty());
+        let now = self.dirty().now();
+        let tag = self.dirty().lock().policy.tag(all, now);
+        self.submit();
+        tag
+    }
+
+    fn has_ended(&self, tag: Tag) -> bool {
+        let mut dirty = self.dirty().lock();
+        if dirty.policy.tag_left(tag) != (0, 0) {
+            dirty = self.dirty().wait(dirty, TICK);
+        }
+        let has_ended = dirty.policy.tag_left(tag) == (0, 0);
+        if has_ended {
+            dirty.policy.untag(tag);
+        }
+        has_ended
+    }
+
+    fn commit_all(self: Arc<Self>, closing: Option<&Closing>) -> Result<()> {
+        Commit::new(&self, self.own().layout().all(), closing).run()
     }
 
     fn abandon(&self) -> u64 {

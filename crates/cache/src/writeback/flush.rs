@@ -59,7 +59,13 @@ impl Flushes {
         self.fetcher.dirty()
     }
 
-    pub(crate) fn make_durable(self: &Arc<Self>, extent: Extent, patience: Duration) -> Result<()> {
+    /// Waits for the flush that a range needs, until `is_over`, or until it hangs for so long.
+    pub(crate) fn make_durable(
+        self: &Arc<Self>,
+        extent: Extent,
+        patience: Duration,
+        is_over: impl Fn() -> bool,
+    ) -> Result<()> {
         let began = Instant::now();
         let mut dirty = self.dirty().lock();
         let needed = dirty.unflushed.needed(extent);
@@ -81,7 +87,8 @@ impl Flushes {
             if needed.has_ended() || dirty.unflushed.has_answer() {
                 continue;
             }
-            if began.elapsed() >= patience && dirty.unflushed.is_flushing_for(patience) {
+            let is_late = began.elapsed() >= patience;
+            if is_late && dirty.unflushed.is_flushing_for(patience) || is_over() {
                 return Err(self.no_answer(0, patience).into());
             }
             dirty = self.dirty().wait(dirty, TICK);
