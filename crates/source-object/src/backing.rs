@@ -216,11 +216,11 @@ impl Backing {
         }
     }
 
-    /// What is to be sent to the store, from here on being sent; `None` when the store has all. No
-    /// write is on its way.
-    pub(super) fn begin_to_send(&self) -> Option<Draft> {
+    /// What is to be sent to the store, from here on being sent; `None` when the store has all, but
+    /// for those who send it `anyway`. No write is on its way.
+    pub(super) fn begin_to_send(&self, anyway: bool) -> Option<Draft> {
         let mut state = self.state.lock();
-        if !state.is_changed() {
+        if !anyway && !state.is_changed() {
             return None;
         }
         // Of a write that failed.

@@ -130,9 +130,9 @@ impl Content {
     }
 
     /// See [`Backing::begin_to_send`].
-    pub(super) fn begin_to_send(&self) -> Option<Draft> {
+    pub(super) fn begin_to_send(&self, anyway: bool) -> Option<Draft> {
         let _alone = self.writing.write();
-        self.backing.begin_to_send()
+        self.backing.begin_to_send(anyway)
     }
 
     /// All that the store has not, with its bytes in the staged file.

@@ -15,7 +15,7 @@ use pagewell_staging::StagedFile;
 use super::content::Content;
 use super::data::Data;
 use super::error;
-use super::identifier::hash_of;
+use super::shown::{Known, Marks, Shown};
 
 /// In the metadata: the changes that an object was made of.
 pub(super) const MARK: &str = "pagewell-mark";
@@ -36,6 +36,9 @@ struct State {
     content: Option<Arc<Content>>,
     /// When it was changed here.
     own: Option<Own>,
+    /// What was set here, and the remote has not; and how often that was.
+    wanted: Option<Marks>,
+    wanted_count: u64,
     /// See [`File::mark`].
     mark: Option<String>,
     /// What came of a change that no caller has learnt of.
@@ -60,42 +63,12 @@ struct Own {
     version: Option<Version>,
 }
 
-/// What a file looks like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shown {
-    pub length_bytes: u64,
-    pub modified: Timestamp,
-    pub changed: Timestamp,
-    /// The remote has it so.
-    pub is_settled: bool,
-}
-
-impl Shown {
-    /// As the remote has it.
-    pub(super) fn of(version: &Version) -> Self {
-        let modified = version.last_modified.map(Timestamp::from);
-        let modified = modified.unwrap_or_default();
-        // Versions of one second differ in this.
-        let (tag, _) = hash_of(version.etag.as_deref().unwrap_or_default()).halves();
-        let nanoseconds = u32::try_from(tag % 1_000_000_000).unwrap_or(0);
-        Self {
-            length_bytes: version.length_bytes,
-            modified,
-            changed: Timestamp {
-                nanoseconds,
-                ..modified
-            },
-            is_settled: true,
-        }
-    }
-}
-
 /// A version, and when the remote had it, with its metadata where that is known.
 #[derive(Clone)]
 struct Seen {
     version: Version,
     at: Instant,
-    metadata: Option<Arc<Metadata>>,
+    known: Option<Arc<Known>>,
 }
 
 /// The bytes of a read, and the file that they are of.
@@ -133,29 +106,34 @@ impl File {
         }
         let before = state.seen.take();
         let before = before.filter(|before| before.version.is_same(version));
-        let metadata = metadata.map(Arc::new).or_else(|| {
-            // Metadata changes without the tag, but not without the time.
+        let known = metadata.map(Known::new).or_else(|| {
+            // Metadata changes without the tag, but not without the time, which is unknown of what
+            // was made here.
             let before = before.as_ref()?;
-            let is_as_old = before.version.last_modified == version.last_modified;
-            before.metadata.clone().filter(|_| is_as_old)
+            let time = before.version.last_modified;
+            let is_as_old = time.is_none() || time == version.last_modified;
+            before.known.clone().filter(|_| is_as_old)
         });
         // A listing may know less of the same version.
-        let known = before.filter(|_| version.is_weak());
+        let before = before.filter(|_| version.is_weak());
         state.seen = Some(Seen {
-            version: known.map_or_else(|| version.clone(), |known| known.version),
+            version: before.map_or_else(|| version.clone(), |before| before.version),
             at,
-            metadata,
+            known,
         });
     }
 
-    /// What it looks like, if it was changed here, or seen less than `age` ago.
-    pub(super) fn fresh(&self, age: Duration) -> Option<Shown> {
+    /// What it looks like, if it was changed here, or seen less than `age` ago, with what its
+    /// metadata says if that is needed.
+    pub(super) fn fresh(&self, age: Duration, needs_metadata: bool) -> Option<Shown> {
         let state = self.state.lock();
         let is_fresh = |seen: &Seen| seen.at.elapsed() < age;
-        if !state.is_changed() && !state.seen.as_ref().is_some_and(is_fresh) {
-            return None;
-        }
-        state.shown()
+        let has_metadata = |seen: &Seen| !needs_metadata || seen.known.is_some();
+        let is_good = match &state.seen {
+            Some(seen) => has_metadata(seen) && (state.is_changed() || is_fresh(seen)),
+            None => state.is_changed(),
+        };
+        state.shown().filter(|_| is_good)
     }
 
     /// What it looks like, without asking.
@@ -206,9 +184,10 @@ impl File {
     }
 
     /// The metadata of that version, if it was asked for.
-    pub(super) fn metadata(&self) -> Option<Arc<Metadata>> {
+    pub(super) fn metadata(&self) -> Option<Metadata> {
         let state = self.state.lock();
-        state.seen.as_ref()?.metadata.clone()
+        let known = state.seen.as_ref()?.known.as_ref()?;
+        Some(known.metadata.clone())
     }
 
     /// Counts an open. Whether what the kernel kept of an earlier one is still valid: never where
@@ -258,17 +237,6 @@ impl File {
         is_new && state.mark.is_none()
     }
 
-    /// Sets the time of its last change.
-    pub(super) fn set_modified(&self, modified: Timestamp) {
-        self.change(Some(modified));
-        let mut state = self.state.lock();
-        let version = state.seen.as_ref().map(|seen| seen.version.clone());
-        let is_changed = state.is_changed();
-        if let Some(own) = &mut state.own {
-            own.version = version.filter(|_| !is_changed);
-        }
-    }
-
     /// Whether the remote was silent so lately that it is not asked again.
     pub(super) fn was_just_silent(&self) -> bool {
         let silent_at = self.state.lock().silent_at;
@@ -279,7 +247,7 @@ impl File {
     /// open file keeps the version of which it has given bytes.
     fn content(&self, key: &str, data: &Data) -> Result<Option<Arc<Content>>> {
         let mut state = self.state.lock();
-        if state.is_changed() {
+        if state.has_new_bytes() {
             return Ok(state.content.clone());
         }
         let Some(seen) = &state.seen else {
@@ -374,7 +342,7 @@ impl File {
             let written = content.write(&shared, (offset, bytes), may_block, changed);
             drop(shared);
             if *changed > 0 || written.is_ok() {
-                self.change(None);
+                self.change();
             }
             if !self.state.lock().has(&content) {
                 return Err(replaced(key, data));
@@ -400,16 +368,30 @@ impl File {
                 continue;
             }
             if self.state.lock().has(&content) {
-                self.change(None);
+                self.change();
                 return Ok(());
             }
         }
     }
 
-    /// Its bytes, if they have changes that the remote has not.
-    pub(super) fn changed_content(&self) -> Option<Arc<Content>> {
+    /// Its bytes, if it has changes that the remote has not.
+    pub(super) fn changed_content(&self, key: &str, data: &Data) -> Result<Option<Arc<Content>>> {
         let state = self.state.lock();
-        state.content.clone().filter(|_| state.is_changed())
+        if !state.is_changed() {
+            return Ok(None);
+        }
+        let own = state.content.clone().filter(|_| state.has_new_bytes());
+        drop(state);
+        match own {
+            Some(content) => Ok(Some(content)),
+            None => self.known_content(key, data, true).map(Some),
+        }
+    }
+
+    /// How many bytes it has that the remote has not.
+    pub(super) fn changed_bytes(&self) -> u64 {
+        let content = self.state.lock().content.clone();
+        content.map_or(0, |content| content.backing().draft().dirty.bytes())
     }
 
     /// Notes that a program gets bytes. The version that they are of may have been replaced, and
@@ -435,20 +417,43 @@ impl File {
         self.sending.lock()
     }
 
-    /// Notes a change that was made here.
-    pub(super) fn change(&self, modified: Option<Timestamp>) {
+    /// Notes that its bytes were changed here.
+    pub(super) fn change(&self) {
         let mut state = self.state.lock();
-        let before = state.shown().map(|shown| shown.changed);
-        let now = Timestamp::now();
-        let changed = match before {
-            Some(before) if before >= now => before.next(),
-            _ => now,
-        };
-        state.own = Some(Own {
-            modified: modified.unwrap_or(now),
-            changed,
+        let own = Own {
+            modified: Timestamp::now(),
+            changed: state.next_change(),
             version: None,
-        });
+        };
+        state.own = Some(own);
+        if let Some(wanted) = &mut state.wanted {
+            wanted.modified = None;
+        }
+    }
+
+    /// Notes what was set here. With `is_kept` it becomes part of the metadata; else it is shown
+    /// while memory knows it.
+    pub(super) fn set(&self, marks: Marks, is_kept: bool) {
+        let mut state = self.state.lock();
+        let version = state.seen.as_ref().map(|seen| seen.version.clone());
+        let before = state.shown().map(|shown| shown.modified);
+        let modified = marks.modified.or(before).unwrap_or_else(Timestamp::now);
+        let own = Own {
+            modified,
+            changed: state.next_change(),
+            version: version.filter(|_| !state.has_new_bytes()),
+        };
+        state.own = Some(own);
+        if is_kept {
+            state.wanted = Some(marks.over(state.wanted.unwrap_or_default()));
+            state.wanted_count += 1;
+        }
+    }
+
+    /// What is to become part of its metadata, and how often that was set.
+    pub(super) fn wanted(&self) -> (Marks, u64) {
+        let state = self.state.lock();
+        (state.wanted.unwrap_or_default(), state.wanted_count)
     }
 
     /// Notes that the remote has its changes, as this version. The staged file, once nothing needs
@@ -457,10 +462,13 @@ impl File {
         &self,
         content: &Content,
         version: &Version,
-        metadata: Metadata,
+        (metadata, wanted_count): (Metadata, u64),
     ) -> Option<Arc<StagedFile>> {
         let mut state = self.state.lock();
         let staged = content.backing().sent(version.clone());
+        if state.wanted_count == wanted_count {
+            state.wanted = None;
+        }
         if let Some(own) = &mut state.own {
             own.version = Some(version.clone());
         }
@@ -471,23 +479,23 @@ impl File {
         state.seen = Some(Seen {
             version: version.clone(),
             at: Instant::now(),
-            metadata: Some(Arc::new(metadata)),
+            known: Some(Known::new(metadata)),
         });
         staged
     }
 
-    /// Notes that it is now what another file was, as this version at the remote.
-    pub(super) fn take_over(&self, shown: &Shown, version: &Version) {
+    /// Notes that it was made here, as this version at the remote.
+    pub(super) fn made(&self, version: &Version, metadata: Option<Metadata>, modified: Timestamp) {
         let mut state = self.state.lock();
         *state = State {
             seen: Some(Seen {
                 version: version.clone(),
                 at: Instant::now(),
-                metadata: None,
+                known: metadata.map(Known::new),
             }),
             own: Some(Own {
-                modified: shown.modified,
-                changed: Timestamp::now().max(shown.changed.next()),
+                modified,
+                changed: state.next_change(),
                 version: Some(version.clone()),
             }),
             opens: state.opens,
@@ -500,6 +508,7 @@ impl File {
         let mut state = self.state.lock();
         state.seen = None;
         state.own = None;
+        state.wanted = None;
         state.failure = failure;
         state.content.take()
     }
@@ -523,7 +532,8 @@ impl File {
     /// Looks whether the object is one that was made of the changes of this file, though the answer
     /// was lost: then they are based on it from now on.
     pub(super) fn find_own(&self, key: &str, data: &Data) -> Result<bool> {
-        let Some(content) = self.changed_content() else {
+        let content = self.state.lock().content.clone();
+        let Some(content) = content else {
             return Ok(false);
         };
         let found = match data.remote().head(key) {
@@ -588,12 +598,29 @@ impl State {
         own.is_some_and(|own| Arc::ptr_eq(own, content))
     }
 
-    fn is_changed(&self) -> bool {
+    fn has_new_bytes(&self) -> bool {
         let content = self.content.as_ref();
         content.is_some_and(|content| content.backing().is_changed())
     }
 
+    fn is_changed(&self) -> bool {
+        self.wanted.is_some() || self.has_new_bytes()
+    }
+
+    /// The time of a change that is made now.
+    fn next_change(&self) -> Timestamp {
+        let before = self.shown().map(|shown| shown.changed);
+        let now = Timestamp::now();
+        match before {
+            Some(before) if before >= now => before.next(),
+            _ => now,
+        }
+    }
+
     fn shown(&self) -> Option<Shown> {
+        let known = self.seen.as_ref().and_then(|seen| seen.known.as_ref());
+        let marks = known.map_or_else(Marks::default, |known| known.marks);
+        let marks = self.wanted.unwrap_or_default().over(marks);
         if let (Some(content), Some(own)) = (&self.content, &self.own)
             && content.backing().is_changed()
         {
@@ -601,11 +628,19 @@ impl State {
                 length_bytes: content.backing().length_bytes(),
                 modified: own.modified,
                 changed: own.changed,
+                marks: Marks {
+                    modified: Some(own.modified),
+                    ..marks
+                },
                 is_settled: false,
             });
         }
         let version = &self.seen.as_ref()?.version;
-        let shown = Shown::of(version);
+        let shown = Shown {
+            marks,
+            is_settled: self.wanted.is_none(),
+            ..Shown::of(version)
+        };
         let own = self.own.as_ref().filter(|own| {
             // What was changed here keeps its times until another version comes.
             let of = own.version.as_ref();

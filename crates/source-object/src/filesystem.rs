@@ -8,14 +8,15 @@ use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
 use pagewell_fs::{
     Access, Attributes, Call, Change, Coherence, Committed, CreateMode, Created, DirectoryEntry,
-    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Finish, Limits, Opened, ReadReply,
-    RenameMode, Result, SetAttributes, Stability, Statistics, Timestamp, Written, access,
+    DirectoryPage, Entry, Error, FileId, FileSystem, FileType, Finish, Limits, NodeKind, Opened,
+    ReadReply, RenameMode, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
+    access,
 };
 use pagewell_object_client::Remote;
 
 use super::data::Data;
 use super::identifier::Identifier;
-use super::listing::{DOTS, Found};
+use super::listing::DOTS;
 use super::making::Names;
 use super::node::Node;
 use super::tree::{FILE_MODE, Tree, gone};
@@ -23,6 +24,8 @@ use super::writer::{FILE_BYTES_MAX, Writer};
 
 /// How long a front may keep answers, at the most: it asks again for what costs no request.
 const KEPT_FOR_MAX: Duration = Duration::from_secs(1);
+/// Bytes of the longest target of a symbolic link (PATH_MAX).
+const TARGET_BYTES_MAX: u32 = 4096;
 /// A bucket has no size. What programs are shown that ask for it.
 const BYTES_TOTAL: u64 = 1 << 50;
 
@@ -56,8 +59,13 @@ impl ObjectFileSystem {
         (cache, tier): (&Cache, Option<Arc<Tier>>),
     ) -> Self {
         let data = Data::new(remote, cache, tier, None);
+        Self::of(Tree::new(data, of, (age, false)))
+    }
+
+    /// The same with what is known of it already.
+    pub(super) fn of(tree: Tree) -> Self {
         Self {
-            tree: Arc::new(Tree::new(data, of, age)),
+            tree: Arc::new(tree),
             writer: None,
         }
     }
@@ -68,6 +76,20 @@ impl ObjectFileSystem {
             tree: writer.tree().clone(),
             writer: Some(writer),
         }
+    }
+
+    /// Refuses callers that may not read a file, without asking where all have the same mode.
+    fn check_read(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
+        let attributes = match self.tree.has_metadata() {
+            true => self.tree.attributes_of(call, node)?,
+            false => Attributes {
+                mode: FILE_MODE,
+                file_type: FileType::Regular,
+                ..self.tree.of_directory(node)
+            },
+        };
+        attributes.file_type.expect_regular()?;
+        access::check_read(call.credentials, &attributes)
     }
 
     fn writer(&self) -> Result<&Arc<Writer>> {
@@ -106,6 +128,8 @@ impl FileSystem for ObjectFileSystem {
         Limits {
             read_only: self.writer.is_none(),
             file_bytes_max: FILE_BYTES_MAX,
+            symlinks: self.tree.has_metadata(),
+            times_settable: self.writer.is_some(),
             coherence: Coherence::same(self.tree.age().min(KEPT_FOR_MAX)),
             ..Limits::default()
         }
@@ -120,13 +144,18 @@ impl FileSystem for ObjectFileSystem {
             Access::LOOKUP,
         )?;
         match name {
-            b"." => Ok(self.tree.entry(&node, &Found::Directory)),
-            b".." => Ok(self.tree.entry(node.parent(), &Found::Directory)),
+            b"." => Ok(self.tree.entry_of_directory(&node)),
+            b".." => Ok(self.tree.entry_of_directory(node.parent())),
             _ => {
                 let (item, at) = self.tree.find(call, &node, name)?;
-                Ok(self
-                    .tree
-                    .entry(&self.tree.child(&node, &item, at), &item.found))
+                let node = self.tree.child(&node, &item, at);
+                match self.tree.entry(&node, &item.found) {
+                    Some(entry) => Ok(entry),
+                    None => Ok(Entry {
+                        id: node.id(),
+                        attributes: self.tree.attributes_of(call, &node)?,
+                    }),
+                }
             }
         }
     }
@@ -151,20 +180,22 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        self.tree.resolve(call, id)?;
-        Err(Error::Invalid)
+        let node = self.tree.resolve(call, id)?;
+        let attributes = self.tree.attributes_of(call, &node)?;
+        Error::Invalid.unless(attributes.file_type == FileType::Symlink)?;
+        let file = node.file().ok_or(Error::Invalid)?;
+        let of = (node.key(), self.tree.data());
+        let read = file.read(of.0, of.1, (0, TARGET_BYTES_MAX), call.may_block)?;
+        let mut target = vec![0; read.payload.len()];
+        let copied = read.payload.copy_to(&mut target, call.may_block)?;
+        target.truncate(copied);
+        Ok((target, attributes))
     }
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
         let node = self.tree.resolve(call, id)?;
         let file = node.file().ok_or(Error::IsDirectory)?;
-        let mode_only = self.tree.of_directory(&node);
-        let mode_only = Attributes {
-            mode: FILE_MODE,
-            file_type: FileType::Regular,
-            ..mode_only
-        };
-        access::check_read(call.credentials, &mode_only)?;
+        self.check_read(call, &node)?;
         let read = file.read(
             node.key(),
             self.tree.data(),
@@ -198,7 +229,7 @@ impl FileSystem for ObjectFileSystem {
         };
         let dots = [(&b"."[..], &node), (b"..", node.parent())];
         for ((name, object), at) in dots.into_iter().zip(1..).filter(|(_, at)| *at > cookie) {
-            let entry = self.tree.entry(object, &Found::Directory);
+            let entry = self.tree.entry_of_directory(object);
             let taken = visit(&DirectoryEntry {
                 name,
                 file_id: entry.attributes.file_id,
@@ -210,14 +241,16 @@ impl FileSystem for ObjectFileSystem {
             }
         }
         let listed = node.directory().ok_or(Error::NotDirectory)?;
+        if with_attributes && self.tree.has_metadata() && call.may_block {
+            self.tree.bring_metadata(call, &node, cookie.max(DOTS))?;
+        }
         let read = listed.read(
             self.tree.asked(call, &node),
             cookie.max(DOTS),
             &mut |item, at| {
-                let entry = with_attributes.then(|| {
-                    self.tree
-                        .entry(&self.tree.child(&node, item, at), &item.found)
-                });
+                let child = || self.tree.child(&node, item, at);
+                let entry = with_attributes.then(child);
+                let entry = entry.and_then(|child| self.tree.entry(&child, &item.found));
                 visit(&DirectoryEntry {
                     name: &item.name,
                     file_id: self.tree.hash(&node, item).number(),
@@ -324,6 +357,41 @@ impl FileSystem for ObjectFileSystem {
         _attributes: &SetAttributes,
     ) -> Result<Created> {
         self.names(call)?.make_directory(directory, name)
+    }
+
+    fn make_symlink(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        target: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        Error::Invalid.when(target.is_empty() || target.contains(&0))?;
+        Error::NameTooLong.when(target.len() >= TARGET_BYTES_MAX as usize)?;
+        let kind = (FileType::Symlink, None);
+        let names = self.names(call)?;
+        names.make_special((directory, name), kind, target, attributes)
+    }
+
+    fn make_node(
+        &self,
+        call: &Call<'_>,
+        directory: &FileId,
+        name: &[u8],
+        kind: NodeKind,
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        let kind = match kind {
+            NodeKind::CharacterDevice(major, minor) => {
+                (FileType::CharacterDevice, Some((major, minor)))
+            }
+            NodeKind::BlockDevice(major, minor) => (FileType::BlockDevice, Some((major, minor))),
+            NodeKind::Socket => (FileType::Socket, None),
+            NodeKind::Fifo => (FileType::Fifo, None),
+        };
+        let names = self.names(call)?;
+        names.make_special((directory, name), kind, &[], attributes)
     }
 
     fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {

@@ -48,6 +48,7 @@ mod open;
 mod overlay;
 mod renaming;
 mod sending;
+mod shown;
 mod side_by_side;
 #[cfg(test)]
 mod testing;

@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use pagewell_fs::{
-    Call, Change, CreateMode, Created, Error, FileId, Result, SetAttributes, access,
+    Call, Change, CreateMode, Created, Error, FileId, FileType, Result, SetAttributes, Timestamp,
+    access,
 };
 use pagewell_object_client::{
     Bytes, Condition, Error as RemoteError, ListQuery, Metadata, Version, WritableRemote,
@@ -19,8 +20,9 @@ use super::listing::{Found, Item};
 use super::name;
 use super::node::Node;
 use super::sending::note_made;
+use super::shown::Marks;
 use super::tree::Tree;
-use super::writer::Writer;
+use super::writer::{Writer, marks_of};
 
 /// Bytes of the longest key of a store.
 const KEY_BYTES_MAX: usize = 1024;
@@ -142,34 +144,89 @@ impl<'a> Names<'a> {
         let node = self.tree().made(&place.directory, Kind::File, &place.key());
         let file = node.file().ok_or(Error::Exists)?;
         let alone = file.hold_to_send();
+        let marks = self.marks_of_new(mode);
         if self.writer.is_at_once() {
-            let metadata: Metadata = match mode {
-                CreateMode::Exclusive(verifier) => {
-                    vec![(CREATE.to_owned(), hexadecimal(verifier).into_bytes())]
-                }
-                CreateMode::Unchecked(_) | CreateMode::Guarded(_) => Vec::new(),
-            };
-            let put = self
-                .store()?
-                .put(node.key(), Bytes::new(), &Condition::Absent, &metadata);
-            match put {
-                Ok(version) => {
-                    let content = self.tree().data().create(node.key());
-                    let content = file.begin(content, None);
-                    file.sent(&content, &version, metadata);
-                    note_made(&node, Found::File(version), true);
-                }
-                Err(RemoteError::Exists) => {
+            let mut metadata = marks.map_or_else(Metadata::new, |marks| marks.to(&Metadata::new()));
+            if let CreateMode::Exclusive(verifier) = mode {
+                metadata.push((CREATE.to_owned(), hexadecimal(verifier).into_bytes()));
+            }
+            match self.put_new(&node, file, (&[], metadata)) {
+                Ok(()) => {}
+                Err(Error::Exists) => {
                     drop(alone);
                     return self.take_existing(&place, mode);
                 }
-                Err(failure) => return Err(error::of_call(failure)),
+                Err(error) => return Err(error),
             }
         } else {
             self.writer.note_changed(self.call, &node)?;
             file.begin(self.tree().data().create(node.key()), None);
+            if let Some(marks) = marks {
+                file.set(marks, true);
+            }
             note_made(&node, Found::File(NOTHING), false);
         }
+        drop(alone);
+        self.created(&node, &place.directory)
+    }
+
+    /// What the metadata of a new file says, if it says anything.
+    fn marks_of_new(&self, mode: &CreateMode) -> Option<Marks> {
+        let attributes = match mode {
+            CreateMode::Unchecked(attributes) | CreateMode::Guarded(attributes) => *attributes,
+            CreateMode::Exclusive(_) => SetAttributes::default(),
+        };
+        self.tree()
+            .has_metadata()
+            .then(|| self.marks_by_caller(&attributes))
+    }
+
+    fn marks_by_caller(&self, attributes: &SetAttributes) -> Marks {
+        let owner = Marks {
+            uid: Some(self.call.credentials.uid),
+            gid: Some(self.call.credentials.gid),
+            ..Marks::default()
+        };
+        marks_of(attributes).over(owner)
+    }
+
+    /// Makes an object of a new file.
+    fn put_new(
+        &self,
+        node: &Arc<Node>,
+        file: &File,
+        (body, metadata): (&[u8], Metadata),
+    ) -> Result<()> {
+        let body = Bytes::copy_from_slice(body);
+        let put = self
+            .store()?
+            .put(node.key(), body, &Condition::Absent, &metadata);
+        let version = put.map_err(error::of_call)?;
+        file.made(&version, Some(metadata), Timestamp::now());
+        note_made(node, Found::File(version), true);
+        Ok(())
+    }
+
+    /// Makes what only metadata tells from a file: a link, a device.
+    pub(super) fn make_special(
+        &self,
+        (directory, name): (&FileId, &[u8]),
+        (file_type, device): (FileType, Option<(u32, u32)>),
+        body: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
+        Error::NotPermitted.unless(self.tree().has_metadata())?;
+        let place = self.new_place(directory, name)?;
+        Error::Exists.when(self.find(&place)?.is_some())?;
+        let node = self.tree().made(&place.directory, Kind::File, &place.key());
+        let file = node.file().ok_or(Error::Exists)?;
+        let alone = file.hold_to_send();
+        let marks = Marks {
+            file_type: Some(file_type),
+            device,
+            ..self.marks_by_caller(attributes)
+        };
+        self.put_new(&node, file, (body, marks.to(&Metadata::new())))?;
         drop(alone);
         self.created(&node, &place.directory)
     }

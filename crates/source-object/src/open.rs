@@ -7,7 +7,7 @@ use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
 use pagewell_fs::source::OpenError;
 use pagewell_object_client::{
-    Error as RemoteError, ListQuery, Location, Options, Remote, Sink, Version,
+    Error as RemoteError, ListQuery, Location, MetadataFrom, Options, Remote, Sink, Version,
 };
 use pagewell_staging::Staging;
 
@@ -161,17 +161,20 @@ pub fn open(
         Location::Web { .. } => remote.describe(),
     };
     let of = (&*bucket, &*prefix);
+    let has_metadata = options.handling.metadata == MetadataFrom::Objects;
+    let how = (options.handling.age, has_metadata);
     let writing = writing.filter(|_| remote.as_writable().is_some());
     let Some(writing) = writing else {
-        let tree = ObjectFileSystem::new(remote, of, options.handling.age, (cache, tier));
-        return Ok(Opened::Tree(tree));
+        let data = Data::new(remote, cache, tier, None);
+        let tree = Tree::new(data, of, how);
+        return Ok(Opened::Tree(ObjectFileSystem::of(tree)));
     };
     let describe = remote.describe();
     let origin = format!("{describe}, below '{prefix}'");
     let folder = writing.folder_of(&describe, &prefix);
     let staged = Staging::open(&folder, &origin, writing.staging_bytes_max)?;
     let data = Data::new(remote, cache, tier, Some(staged.staging.clone()));
-    let tree = Arc::new(Tree::new(data, of, options.handling.age));
+    let tree = Arc::new(Tree::new(data, of, how));
     let writer = writing.start(url, &tree, &options.handling, staged);
     Ok(Opened::Tree(ObjectFileSystem::with_writer(writer)))
 }

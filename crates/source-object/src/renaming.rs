@@ -68,7 +68,7 @@ impl Names<'_> {
         let shown = file.shown().ok_or(Error::Stale)?;
         let version = self.move_object((node, file), (&new, replaced), there)?;
         self.writer.give_up(replaced);
-        replaced.take_over(&shown, &version);
+        replaced.made(&version, None, shown.modified);
         self.writer.forget(&new);
         file.remove();
         self.writer.give_up(file);

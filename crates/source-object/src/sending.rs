@@ -20,8 +20,8 @@ use super::content::Content;
 use super::error;
 use super::file::{File, MARK};
 use super::listing::{Found, Item};
-use super::metadata::Kept;
 use super::node::Node;
+use super::shown::Marks;
 use super::tree::Tree;
 use super::upload::{Base, Failure, NewObject, Notes, Uploader};
 
@@ -66,13 +66,15 @@ impl Sender {
     pub(super) fn send(&self, node: &Arc<Node>, file: &File, content: &Content) -> Result<()> {
         let mut was_own = false;
         loop {
-            let Some(draft) = content.begin_to_send() else {
+            let wanted = file.wanted();
+            let has_wanted = wanted.0 != Marks::default();
+            let Some(draft) = content.begin_to_send(has_wanted) else {
                 return Ok(());
             };
-            let result = self.upload(node.key(), file, content, &draft);
+            let result = self.upload(node.key(), file, content, (&draft, wanted.0));
             let failure = match result {
                 Ok((version, metadata)) => {
-                    self.note_sent(node, file, content, (&version, metadata));
+                    self.note_sent(node, file, content, (&version, metadata, wanted.1));
                     return Ok(());
                 }
                 Err(failure) => failure,
@@ -98,9 +100,9 @@ impl Sender {
         node: &Arc<Node>,
         file: &File,
         content: &Content,
-        (version, metadata): (&Version, Metadata),
+        (version, metadata, wanted_count): (&Version, Metadata, u64),
     ) {
-        let staged = file.sent(content, version, metadata);
+        let staged = file.sent(content, version, (metadata, wanted_count));
         if let Some(staged) = staged {
             staged.finish();
         }
@@ -112,7 +114,7 @@ impl Sender {
         key: &str,
         file: &File,
         content: &Content,
-        draft: &Draft,
+        (draft, wanted): (&Draft, Marks),
     ) -> Result<(Version, Metadata), Failure> {
         let remote = &**self.tree.data().remote();
         let mut others = file.metadata();
@@ -123,13 +125,13 @@ impl Sender {
             if !found.version.is_same(base) {
                 return Err(RemoteError::Changed.into());
             }
-            others = Some(Arc::new(found.metadata));
+            others = Some(found.metadata);
         }
         let condition = match &draft.base {
             Some((base, _)) => Condition::Is(base.clone()),
             None => Condition::Absent,
         };
-        let metadata = metadata_of(file, &others.unwrap_or_default());
+        let metadata = metadata_of(file, wanted, &others.unwrap_or_default());
         let base = draft.base.as_ref().map(|(version, kept_bytes)| Base {
             key,
             version,
@@ -208,15 +210,14 @@ pub(super) fn note_made(node: &Arc<Node>, found: Found, is_stored: bool) {
 }
 
 /// The metadata of an object that is made of a file.
-fn metadata_of(file: &File, others: &Metadata) -> Metadata {
+fn metadata_of(file: &File, wanted: Marks, others: &Metadata) -> Metadata {
     let shown = file.shown();
-    let modified = shown.map_or_else(Timestamp::now, |shown| shown.modified);
-    let before = Kept::of(others);
-    let kept = Kept {
-        modified: Some(modified),
-        ..before
+    let modified = shown.map(|shown| shown.marks.modified.unwrap_or(shown.modified));
+    let marks = Marks {
+        modified: modified.or_else(|| Some(Timestamp::now())),
+        ..wanted
     };
-    let mut metadata = kept.to(others);
+    let mut metadata = marks.to(others);
     metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MARK));
     metadata.push((MARK.to_owned(), file.mark().into_bytes()));
     metadata
@@ -238,7 +239,7 @@ fn record_of(key: &str, file: &File, draft: &Draft, content: &Content) -> Record
         base_bytes: draft.base.as_ref().map_or(0, |(_, bytes)| *bytes),
         length_bytes: draft.length_bytes,
         dirty: draft.dirty.iter().flat_map(stored).collect(),
-        metadata: Metadata::new(),
+        metadata: file.wanted().0.to(&Metadata::new()),
         token: file.mark(),
         journaled_at: SystemTime::now(),
     }

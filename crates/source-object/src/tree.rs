@@ -7,16 +7,22 @@ use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
-use super::file::{File, Shown};
+use super::file::File;
 use super::identifier::{Hash, Identifier, KeyHasher, Kind};
 use super::listing::{Found, Item};
 use super::listings::{BYTES_MAX, Listings};
 use super::name::HIDDEN;
 use super::node::Node;
 use super::nodes::Nodes;
+use super::shown::{Marks, Shown};
+use super::side_by_side::side_by_side;
+use super::upload::Budget;
 
 pub(super) const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
+/// Files whose metadata is asked for when a directory is read, and threads beside the reader's.
+const BROUGHT_MAX: usize = 256;
+const HELPERS_MAX: u32 = 15;
 /// Directories that are listed to find one object again.
 const SEARCHED_MAX: usize = 10_000;
 
@@ -29,12 +35,20 @@ pub(super) struct Tree {
     root: Arc<Node>,
     /// How long a listing is believed.
     age: Duration,
+    /// Mode, owner and times are those of the metadata of each object.
+    has_metadata: bool,
     owner: (u32, u32),
+    /// Threads that ask for metadata.
+    helpers: Budget,
 }
 
 impl Tree {
     /// What is below `prefix` of `bucket`.
-    pub(super) fn new(data: Data, (bucket, prefix): (&str, &str), age: Duration) -> Self {
+    pub(super) fn new(
+        data: Data,
+        (bucket, prefix): (&str, &str),
+        (age, has_metadata): (Duration, bool),
+    ) -> Self {
         let hasher = KeyHasher::new(bucket);
         let root = Arc::new(Node::new(Kind::Directory, hasher.of(prefix), prefix, None));
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
@@ -45,7 +59,9 @@ impl Tree {
             hasher,
             root,
             age,
+            has_metadata,
             owner: (user.as_raw(), group.as_raw()),
+            helpers: Budget::new(0, HELPERS_MAX),
         }
     }
 
@@ -59,6 +75,10 @@ impl Tree {
 
     pub(super) fn root(&self) -> &Arc<Node> {
         &self.root
+    }
+
+    pub(super) fn has_metadata(&self) -> bool {
+        self.has_metadata
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -196,12 +216,13 @@ impl Tree {
         let Some(file) = node.file() else {
             return Ok(self.of_directory(node));
         };
-        if let Some(shown) = file.fresh(self.age) {
+        if let Some(shown) = file.fresh(self.age, self.has_metadata) {
             return Ok(self.of_file(node, &shown));
         }
         let parent = node.parent();
         let listed = parent
             .directory()
+            .filter(|_| !self.has_metadata)
             .and_then(|directory| directory.remembered(node.own_key().as_bytes(), self.age));
         if let Some((item, at)) = listed
             && item.segment.is_none()
@@ -229,6 +250,7 @@ impl Tree {
                     length_bytes: 0,
                     modified: changed,
                     changed,
+                    marks: Marks::default(),
                     is_settled: true,
                 },
             )
@@ -236,36 +258,89 @@ impl Tree {
     }
 
     pub(super) fn of_file(&self, node: &Node, shown: &Shown) -> Attributes {
+        let marks = match self.has_metadata {
+            true => shown.marks,
+            false => Marks::default(),
+        };
+        let file_type = marks.file_type.unwrap_or(FileType::Regular);
+        let modified = marks.modified.unwrap_or(shown.modified);
         Attributes {
-            file_type: FileType::Regular,
-            mode: FILE_MODE,
+            file_type: match file_type {
+                FileType::Directory => FileType::Regular,
+                other => other,
+            },
+            mode: marks.mode.unwrap_or(match file_type {
+                FileType::Symlink => 0o777,
+                _ => FILE_MODE,
+            }),
             link_count: 1,
-            uid: self.owner.0,
-            gid: self.owner.1,
+            uid: marks.uid.unwrap_or(self.owner.0),
+            gid: marks.gid.unwrap_or(self.owner.1),
             size: shown.length_bytes,
             used: shown.length_bytes,
-            device: (0, 0),
+            device: marks.device.unwrap_or_default(),
             filesystem_id: self.root.hash().number(),
             file_id: node.hash().number(),
-            accessed: shown.modified,
-            modified: shown.modified,
+            accessed: marks.accessed.unwrap_or(modified),
+            modified,
             changed: shown.changed,
             may_be_kept: shown.is_settled,
         }
     }
 
-    pub(super) fn entry(&self, node: &Arc<Node>, found: &Found) -> Entry {
+    /// What is known of a directory.
+    pub(super) fn entry_of_directory(&self, node: &Node) -> Entry {
         Entry {
             id: node.id(),
-            attributes: match found {
-                Found::Directory => self.of_directory(node),
-                // What was seen may be newer, or know more of the same version.
-                Found::File(version) => {
-                    let seen = node.file().and_then(File::shown);
-                    self.of_file(node, &seen.unwrap_or_else(|| Shown::of(version)))
-                }
-            },
+            attributes: self.of_directory(node),
         }
+    }
+
+    /// What is known of an object; `None` where its metadata has to be asked for.
+    pub(super) fn entry(&self, node: &Node, found: &Found) -> Option<Entry> {
+        let Found::File(version) = found else {
+            return Some(self.entry_of_directory(node));
+        };
+        let file = node.file();
+        // What was seen may be newer, or know more of the same version.
+        let shown = match self.has_metadata {
+            true => file.and_then(|file| file.fresh(self.age, true))?,
+            false => file
+                .and_then(File::shown)
+                .unwrap_or_else(|| Shown::of(version)),
+        };
+        Some(Entry {
+            id: node.id(),
+            attributes: self.of_file(node, &shown),
+        })
+    }
+
+    /// Asks for the metadata of the next files of a directory, several at a time.
+    pub(super) fn bring_metadata(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        cookie: u64,
+    ) -> Result<()> {
+        let directory = node.directory().ok_or(Error::NotDirectory)?;
+        let mut files = Vec::new();
+        let mut seen = 0;
+        directory.read(self.asked(call, node), cookie, &mut |item, at| {
+            seen += 1;
+            let child = self.child(node, item, at);
+            let is_unknown = |file: &File| file.fresh(self.age, true).is_none();
+            if child.file().is_some_and(is_unknown) {
+                files.push(child);
+            }
+            seen < BROUGHT_MAX
+        })?;
+        side_by_side(&self.helpers, &files, &|node| {
+            if let Some(file) = node.file() {
+                // Whoever looks at it finds the error.
+                let _ = file.ask(node.key(), &self.data);
+            }
+        });
+        Ok(())
     }
 }
 

@@ -25,6 +25,7 @@ use pagewell_staging::Journaled;
 
 use super::backing::Draft;
 use super::changed::Changed;
+use super::content::Content;
 use super::file::File;
 use super::guard::{Guard, Rights};
 use super::leftovers::Leftovers;
@@ -33,6 +34,7 @@ use super::making::NOTHING;
 use super::moves::{Limits, Mover};
 use super::node::Node;
 use super::sending::{Noted, Sender, note_made};
+use super::shown::{Known, Marks};
 use super::side_by_side::side_by_side;
 use super::tree::{Tree, gone};
 
@@ -164,6 +166,9 @@ impl Writer {
             let Some(file) = node.file() else { continue };
             let content = self.tree.data().resume(node.key(), draft, staged);
             file.begin(content, Some(record.token));
+            if !record.metadata.is_empty() {
+                file.set(Known::new(record.metadata).marks, self.tree.has_metadata());
+            }
             self.changed.note(&node);
             self.changed.note_journaled(&node);
             if is_new {
@@ -253,7 +258,7 @@ impl Writer {
         }
         let _alone = file.hold_to_send();
         file.take_failure()?;
-        let content = file.changed_content().filter(|_| !file.is_removed());
+        let content = self.to_send(node, file)?;
         let Some(content) = content else {
             self.changed.settle(node);
             return Ok(());
@@ -272,10 +277,18 @@ impl Writer {
         self.send_held(node, file)
     }
 
+    /// The bytes of a file of which the store has not all.
+    fn to_send(&self, node: &Node, file: &File) -> Result<Option<Arc<Content>>> {
+        match file.is_removed() {
+            true => Ok(None),
+            false => file.changed_content(node.key(), self.tree.data()),
+        }
+    }
+
     /// The same for a caller that holds what is held to send.
     pub(super) fn send_held(&self, node: &Arc<Node>, file: &File) -> Result<()> {
         file.take_failure()?;
-        let content = file.changed_content().filter(|_| !file.is_removed());
+        let content = self.to_send(node, file)?;
         let sent = content.map_or(Ok(()), |content| {
             if !self.guard.rights(true)?.copies_parts {
                 self.sender.uploader().forbid_copies();
@@ -355,7 +368,19 @@ impl Writer {
         if let Some(guard) = guard {
             Error::NotSync.unless(before.changed == guard)?;
         }
-        check_shown(&before, attributes)?;
+        if self.tree.has_metadata() {
+            let is_owned = attributes.mode.is_some()
+                || attributes.uid.is_some()
+                || attributes.gid.is_some()
+                || matches!(attributes.modified, Some(SetTime::To(_)))
+                || matches!(attributes.accessed, Some(SetTime::To(_)));
+            if is_owned {
+                access::check_owner(call.credentials, &before)?;
+            }
+        }
+        if !self.tree.has_metadata() || node.file().is_none() {
+            check_shown(&before, attributes)?;
+        }
         Error::Invalid.unless(attributes.has_valid_times())?;
         let Some(file) = node.file() else {
             Error::IsDirectory.when(attributes.size.is_some())?;
@@ -375,15 +400,15 @@ impl Writer {
                 set.map_err(gone)?;
             }
         }
-        let time = match attributes.modified {
-            Some(SetTime::To(time)) => Some(time),
-            Some(SetTime::ToServerTime) => Some(Timestamp::now()),
-            None => None,
-        };
-        if let Some(time) = time {
-            file.set_modified(time);
+        let marks = marks_of(attributes);
+        let is_kept = self.tree.has_metadata();
+        if marks != Marks::default() {
+            if is_kept {
+                self.note_changed(call, node)?;
+            }
+            file.set(marks, is_kept);
         }
-        if attributes.size.is_some() && self.is_at_once {
+        if self.is_at_once && (attributes.size.is_some() || is_kept) {
             self.commit(node)?;
         }
         Ok(self.change_of(node))
@@ -428,7 +453,7 @@ impl Writer {
     fn leave(&self, node: &Arc<Node>) -> Result<bool> {
         let file = node.file().ok_or(Error::IsDirectory)?;
         let _alone = file.hold_to_send();
-        let content = file.changed_content().filter(|_| !file.is_removed());
+        let content = self.to_send(node, file)?;
         let Some(content) = content else {
             return Ok(false);
         };
@@ -457,8 +482,7 @@ impl Writer {
 
 /// What a file has that neither the store nor this disk has.
 fn lost_bytes(node: &Arc<Node>) -> u64 {
-    let content = node.file().and_then(|file| file.changed_content());
-    content.map_or(0, |content| content.backing().draft().dirty.bytes())
+    node.file().map_or(0, File::changed_bytes)
 }
 
 impl Drop for Writer {
@@ -483,6 +507,22 @@ fn run(writer: &Weak<Writer>, (has_ended, wake): &(Mutex<bool>, Condvar)) {
         if std::panic::catch_unwind(work).is_err() {
             PANICS.add(1);
         }
+    }
+}
+
+/// What is set beside the length.
+pub(super) fn marks_of(attributes: &SetAttributes) -> Marks {
+    let time = |how: SetTime| match how {
+        SetTime::To(time) => time,
+        SetTime::ToServerTime => Timestamp::now(),
+    };
+    Marks {
+        mode: attributes.mode.map(|mode| mode & 0o7777),
+        uid: attributes.uid,
+        gid: attributes.gid,
+        modified: attributes.modified.map(time),
+        accessed: attributes.accessed.map(time),
+        ..Marks::default()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files that are changed, over a store in memory.
 
 mod files;
+mod metadata;
 mod names;
 mod random;
 
@@ -32,6 +33,7 @@ struct How {
     acknowledge: Acknowledge,
     is_at_once: bool,
     age: Duration,
+    has_metadata: bool,
 }
 
 /// As `mount` does it.
@@ -39,6 +41,7 @@ const MOUNT: How = How {
     acknowledge: Acknowledge::Store,
     is_at_once: false,
     age: Duration::from_secs(3600),
+    has_metadata: false,
 };
 
 /// One gateway to the store.
@@ -55,7 +58,11 @@ impl Gateway {
         let staging = opened.staging.clone();
         let remote: Arc<dyn Remote> = store.clone();
         let data = Data::new(remote, &cache, None, Some(staging.clone()));
-        let tree = Arc::new(Tree::new(data, ("s3://bucket", ""), how.age));
+        let tree = Arc::new(Tree::new(
+            data,
+            ("s3://bucket", ""),
+            (how.age, how.has_metadata),
+        ));
         let sizes = Sizes {
             part_bytes_min: 100,
             ..Sizes::default()

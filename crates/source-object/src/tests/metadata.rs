@@ -1,0 +1,116 @@
+//! Mode, owner, times and links, in the metadata of objects.
+
+use pagewell_fs::{Attributes, FileType, SetTime, Timestamp};
+
+use super::*;
+
+const METADATA: How = How {
+    has_metadata: true,
+    ..MOUNT
+};
+
+fn attributes(gateway: &Gateway, path: &str) -> Attributes {
+    let id = gateway.find(path).unwrap();
+    gateway.files.attributes(&gateway.call(), &id).unwrap()
+}
+
+fn set(gateway: &Gateway, path: &str, attributes: &SetAttributes) -> Result<()> {
+    let id = gateway.find(path)?;
+    let files = &gateway.files;
+    files
+        .set_attributes(&gateway.call(), &id, attributes, None)
+        .map(drop)
+}
+
+#[test]
+fn what_was_set_is_there_for_another_gateway() {
+    for is_at_once in [false, true] {
+        let how = How {
+            is_at_once,
+            ..METADATA
+        };
+        let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+        let gateway = Gateway::open(&store, &folder, how);
+        let id = gateway.create("a").unwrap();
+        gateway.write(&id, 0, &[1; 1000]).unwrap();
+        gateway.commit(&id).unwrap();
+        let time = Timestamp {
+            seconds: 1_000_000_000,
+            nanoseconds: 5_000_000,
+        };
+        let wanted = SetAttributes {
+            mode: Some(0o4751),
+            uid: Some(12),
+            gid: Some(34),
+            modified: Some(SetTime::To(time)),
+            ..SetAttributes::default()
+        };
+        set(&gateway, "a", &wanted).unwrap();
+        gateway.files.finish(Finish::Sync).unwrap();
+        let other = Gateway::open(&store, &TempDir::new().unwrap(), how);
+        for gateway in [&gateway, &other] {
+            let shown = attributes(gateway, "a");
+            assert_eq!((shown.mode, shown.uid, shown.gid), (0o4751, 12, 34));
+            assert_eq!((shown.modified, shown.size), (time, 1000));
+        }
+        assert_eq!(store.bytes("a").unwrap(), [1; 1000]);
+        // The bytes change, and the mode stays.
+        let id = other.find("a").unwrap();
+        other.write(&id, 5, b"x").unwrap();
+        other.commit(&id).unwrap();
+        let shown = attributes(&other, "a");
+        assert_eq!(shown.mode, 0o4751);
+        assert!(shown.modified > time);
+    }
+}
+
+#[test]
+fn links_and_devices_are_objects_that_metadata_tells_from_files() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, METADATA);
+    let (root, call) = (gateway.files.root(), gateway.call());
+    let none = SetAttributes::default();
+    let made = gateway
+        .files
+        .make_symlink(&call, &root, b"link", b"../to", &none);
+    let id = made.unwrap().entry.id;
+    let kind = pagewell_fs::NodeKind::BlockDevice(8, 300);
+    gateway
+        .files
+        .make_node(&call, &root, b"disk", kind, &none)
+        .unwrap();
+    assert_eq!(store.bytes("link").unwrap(), b"../to");
+    let other = Gateway::open(&store, &TempDir::new().unwrap(), METADATA);
+    assert_eq!(other.names(""), ["disk", "link"]);
+    for gateway in [&gateway, &other] {
+        let (target, shown) = gateway.files.read_link(&gateway.call(), &id).unwrap();
+        assert_eq!(
+            (&target[..], shown.file_type),
+            (&b"../to"[..], FileType::Symlink)
+        );
+        let disk = attributes(gateway, "disk");
+        assert_eq!(
+            (disk.file_type, disk.device),
+            (FileType::BlockDevice, (8, 300))
+        );
+        assert_eq!(gateway.read(&id), Err(Error::Invalid));
+    }
+}
+
+#[test]
+fn without_metadata_only_what_is_shown_can_be_set() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    gateway.create("a").unwrap();
+    let mode = |mode| SetAttributes {
+        mode: Some(mode),
+        ..SetAttributes::default()
+    };
+    assert_eq!(set(&gateway, "a", &mode(0o644)), Ok(()));
+    assert_eq!(set(&gateway, "a", &mode(0o600)), Err(Error::NotPermitted));
+    let (root, none) = (gateway.files.root(), SetAttributes::default());
+    let link = gateway
+        .files
+        .make_symlink(&gateway.call(), &root, b"l", b"t", &none);
+    assert_eq!(link.unwrap_err(), Error::NotPermitted);
+}
