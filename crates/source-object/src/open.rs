@@ -9,7 +9,6 @@ use pagewell_fs::source::OpenError;
 use pagewell_object_client::{
     Error as RemoteError, ListQuery, Location, MetadataFrom, Options, Remote, Sink, Version,
 };
-use pagewell_staging::Staging;
 
 use super::data::Data;
 use super::device::ObjectDevice;
@@ -170,9 +169,7 @@ pub fn open(
         return Ok(Opened::Tree(ObjectFileSystem::of(tree)));
     };
     let describe = remote.describe();
-    let origin = format!("{describe}, below '{prefix}'");
-    let folder = writing.folder_of(&describe, &prefix);
-    let staged = Staging::open(&folder, &origin, writing.staging_bytes_max)?;
+    let staged = writing.stage(&describe, &prefix)?;
     let data = Data::new(remote, cache, tier, Some(staged.staging.clone()));
     let tree = Arc::new(Tree::new(data, of, how));
     let writer = writing.start(url, &tree, &options.handling, staged);

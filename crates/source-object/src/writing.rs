@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pagewell_fs::source::OpenError;
 use pagewell_object_client::Handling;
-use pagewell_staging::Opened;
+use pagewell_staging::{Journaled, Opened, Staging};
 
 use super::guard::Guard;
 use super::identifier::KeyHasher;
@@ -16,6 +17,8 @@ use super::writer::Writer;
 
 /// Letters of a bucket's name in that of its folder.
 const NAME_BYTES_MAX: usize = 64;
+/// Processes of a machine that change what is below one prefix at the same time.
+const FOLDERS_MAX: u32 = 64;
 
 /// What those who open a bucket to change it decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,10 +37,32 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// The folder of what is below `prefix` of the bucket `place`. It is the same in each process,
-    /// which so finds what one before it has left.
-    pub(super) fn folder_of(&self, place: &str, prefix: &str) -> PathBuf {
-        self.staging_dir.join(folder_name(place, prefix))
+    /// Opens the staging folder of what is below `prefix` of the bucket `place`: the first of a row
+    /// that no other process has. The row is the same in each process, which so finds what others
+    /// have left: that comes with it, unless they are still there.
+    pub(super) fn stage(&self, place: &str, prefix: &str) -> Result<Opened, OpenError> {
+        let origin = format!("{place}, below '{prefix}'");
+        let bytes_max = self.staging_bytes_max;
+        let mut own: Option<Opened> = None;
+        for number in 1..=FOLDERS_MAX {
+            let folder = self.staging_dir.join(folder_name(place, prefix, number));
+            let Some(own) = &mut own else {
+                match Staging::open(&folder, &origin, bytes_max) {
+                    Err(error) if error.is_in_use() && number < FOLDERS_MAX => {}
+                    opened => own = Some(opened?),
+                }
+                continue;
+            };
+            if !folder.exists() {
+                break;
+            }
+            match Staging::open_left(&folder, &origin, bytes_max) {
+                Ok(left) => adopt(own, left.journaled),
+                Err(error) if error.is_in_use() => {}
+                Err(error) => tracing::warn!("{error}: what is in it is not sent"),
+            }
+        }
+        own.ok_or_else(|| OpenError::in_use(&self.staging_dir.display().to_string()))
     }
 
     /// Begins to change the bucket, and goes on with what an earlier process has left.
@@ -59,8 +84,21 @@ impl Writing {
     }
 }
 
-/// The name of the bucket, for people, and a hash.
-fn folder_name(place: &str, prefix: &str) -> PathBuf {
+/// Takes over what another process has left, but for what this one has changed, too: that waits
+/// for the next start.
+fn adopt(own: &mut Opened, left: Vec<Journaled>) {
+    for journaled in left {
+        let key = &journaled.record.key;
+        if own.journaled.iter().all(|one| one.record.key != *key) {
+            own.journaled.push(journaled);
+        } else {
+            tracing::warn!("{key}: was staged twice, and is sent once: again at the next start");
+        }
+    }
+}
+
+/// The name of the bucket, for people, a hash and a number.
+fn folder_name(place: &str, prefix: &str, number: u32) -> PathBuf {
     let hash = KeyHasher::new(place).of(prefix).bytes();
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let bucket = place.strip_prefix("s3://").unwrap_or(place);
@@ -70,25 +108,84 @@ fn folder_name(place: &str, prefix: &str) -> PathBuf {
         .take_while(plain)
         .take(NAME_BYTES_MAX)
         .collect();
-    Path::new(&format!("{name}-{hash}")).to_owned()
+    let number = match number {
+        1 => String::new(),
+        number => format!("-{number}"),
+    };
+    Path::new(&format!("{name}-{hash}{number}")).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    use std::time::SystemTime;
+
+    use pagewell_object_client::Metadata;
+    use pagewell_staging::Record;
+
+    const PLACE: &str = "s3://photos.2026 at http://127.0.0.1:1";
+
+    fn writing(folder: &Path) -> Writing {
+        Writing {
+            staging_dir: folder.to_owned(),
+            staging_bytes_max: 1 << 20,
+            kept_probes: None,
+            unguarded: false,
+            creates_at_once: false,
+        }
+    }
+
+    fn journal(opened: &Opened, key: &str) {
+        let record = Record {
+            key: key.to_owned(),
+            base: None,
+            base_bytes: 0,
+            length_bytes: 0,
+            dirty: Vec::new(),
+            metadata: Metadata::new(),
+            token: "token".to_owned(),
+            journaled_at: SystemTime::now(),
+        };
+        opened.staging.create(key).journal(&record).unwrap();
+    }
+
+    fn keys(opened: &Opened) -> Vec<&str> {
+        let journaled = opened.journaled.iter();
+        journaled.map(|one| &*one.record.key).collect()
+    }
+
     #[test]
     fn each_source_has_a_folder_with_the_name_of_its_bucket() {
-        let place = "s3://photos.2026 at http://127.0.0.1:1";
-        let folder = folder_name(place, "a/");
+        let folder = folder_name(PLACE, "a/", 1);
         assert!(folder.to_str().unwrap().starts_with("photos-"));
-        assert_eq!(folder, folder_name(place, "a/"));
-        assert_ne!(folder, folder_name(place, ""));
-        assert_ne!(
-            folder,
-            folder_name("s3://photos.2026 at http://127.0.0.1:2", "a/")
-        );
-        let odd = folder_name("s3://../x", "../y");
+        assert_eq!(folder, folder_name(PLACE, "a/", 1));
+        for (place, prefix, number) in [
+            (PLACE, "", 1),
+            ("s3://photos.2026 at http://127.0.0.1:2", "a/", 1),
+            (PLACE, "a/", 2),
+        ] {
+            assert_ne!(folder, folder_name(place, prefix, number));
+        }
+        let odd = folder_name("s3://../x", "../y", 1);
         assert_eq!(odd.components().count(), 1);
+    }
+
+    #[test]
+    fn those_at_work_have_a_folder_each_and_what_was_left_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let writing = writing(folder.path());
+        let stage = || writing.stage(PLACE, "").unwrap();
+        let (one, two) = (stage(), stage());
+        assert_ne!(one.staging.path(), two.staging.path());
+        journal(&one, "one");
+        journal(&two, "two");
+        journal(&two, "one");
+        drop((one, two));
+        let all = stage();
+        assert_eq!(keys(&all), ["one", "two"]);
+        drop(all);
+        let other = writing.stage(PLACE, "a/").unwrap();
+        assert!(keys(&other).is_empty());
     }
 }

@@ -30,7 +30,7 @@ const HEAD: &str = "bucket";
 const HEADER: &str = "pagewell staging 1";
 const HEAD_BYTES_MAX: u64 = 16 << 10;
 /// A killed program has the lock until the system has ended its last requests.
-const LOCK_TRIED_FOR: Duration = Duration::from_secs(2);
+pub(crate) const LOCK_TRIED_FOR: Duration = Duration::from_secs(2);
 const LOCK_TRIED_EVERY: Duration = Duration::from_millis(10);
 
 /// A staged file that an earlier process has journaled, and not finished.
@@ -51,8 +51,13 @@ pub struct Opened {
     pub uploads: Vec<NotedUpload>,
 }
 
-/// Opens it. See [`Staging::open`].
-pub(crate) fn open(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, OpenError> {
+/// Opens it, unless another process has it for so long. See [`Staging::open`].
+pub(crate) fn open(
+    path: &Path,
+    origin: &str,
+    bytes_max: u64,
+    tried_for: Duration,
+) -> Result<Opened, OpenError> {
     let shown = path.display().to_string();
     let refused = |reason: &str| OpenError::new(&shown, reason);
     let failed = |error: io::Error| refused(&error.to_string());
@@ -64,9 +69,9 @@ pub(crate) fn open(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, 
         .map_err(failed)?;
     let path = path.canonicalize().map_err(failed)?;
     let handle = File::open(&path).map_err(failed)?;
-    match lock(&handle) {
+    match lock(&handle, tried_for) {
         Ok(()) => {}
-        Err(Errno::WOULDBLOCK) => return Err(refused("in use: another process has it")),
+        Err(Errno::WOULDBLOCK) => return Err(OpenError::in_use(&shown)),
         Err(errno) => return Err(refused(&format!("cannot be locked: {errno}"))),
     }
     let head = path.join(HEAD);
@@ -85,12 +90,12 @@ pub(crate) fn open(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, 
     })
 }
 
-fn lock(folder: &File) -> Result<(), Errno> {
+fn lock(folder: &File, tried_for: Duration) -> Result<(), Errno> {
     let started = Instant::now();
     loop {
         let operation = FlockOperation::NonBlockingLockExclusive;
         let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(folder, operation));
-        if locked != Err(Errno::WOULDBLOCK) || started.elapsed() >= LOCK_TRIED_FOR {
+        if locked != Err(Errno::WOULDBLOCK) || started.elapsed() >= tried_for {
             return locked;
         }
         std::thread::sleep(LOCK_TRIED_EVERY);

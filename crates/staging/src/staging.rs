@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pagewell_fs::source::OpenError;
 
@@ -9,7 +10,7 @@ pub use crate::folder::Count;
 
 use crate::file::StagedFile;
 use crate::folder::Folder;
-use crate::open::{self, Opened};
+use crate::open::{self, LOCK_TRIED_FOR, Opened};
 use crate::uploads::{NotedUpload, Uploads};
 
 /// See the crate's text.
@@ -25,9 +26,17 @@ impl Staging {
     ///
     /// # Errors
     /// With the folder and the reason: it is of another bucket, it has something else, another
-    /// process has it, or it cannot be written.
+    /// process has it ([`OpenError::is_in_use`]), or it cannot be written.
     pub fn open(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, OpenError> {
-        open::open(path, origin, bytes_max)
+        open::open(path, origin, bytes_max, LOCK_TRIED_FOR)
+    }
+
+    /// The same of a folder that another process may have left, or has: without waiting for it.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_left(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, OpenError> {
+        open::open(path, origin, bytes_max, Duration::ZERO)
     }
 
     pub(crate) fn new(folder: Arc<Folder>, uploads: Uploads) -> Arc<Self> {

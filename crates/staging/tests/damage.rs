@@ -192,7 +192,7 @@ fn folders_of_others_are_refused() {
     let mode = place.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
     let busy = open(&place).err().unwrap();
-    assert!(busy.contains("in use: another process has it"), "{busy}");
+    assert!(busy.contains("in use"), "{busy}");
     drop(opened);
     let other = Staging::open(&place, "s3://other", 100)
         .err()
