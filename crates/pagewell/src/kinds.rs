@@ -121,9 +121,10 @@ static NFS: Kind = Kind {
 static S3: Kind = Kind {
     prefix: "s3",
     form: "s3://BUCKET[/PREFIX][?OPTION&...]",
-    help: "a bucket, or what is below a prefix, to be read",
-    manual: "Keys, region and endpoint come from the environment and the files of the AWS tools, \
-             unless an option gives them. A prefix that is an object is that object, as one file. \
+    help: "a bucket, or what is below a prefix",
+    manual: "A bucket whose store loses changes is only read (--object-writes). Keys, region and \
+             endpoint come from the environment and the files of the AWS tools, unless an option \
+             gives them. A prefix that is an object is that object, as one file to be read. \
              iso:s3://BUCKET/KEY and image:s3://BUCKET/KEY take an object for an image.",
     options: &pagewell_source_object::OPTIONS,
     takes: Takes::Object(open::object_url),

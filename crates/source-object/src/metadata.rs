@@ -35,8 +35,8 @@ use rustix::fs::FileType as RawType;
 const BYTES_MAX: usize = 2048;
 /// `x-amz-meta-`.
 const PREFIX_BYTES: usize = 11;
-/// What the client adds: its token.
-const TOKEN_BYTES: usize = PREFIX_BYTES + WRITE.len() + 32;
+/// What is added: the token of the client, and marks by which a change is known again.
+const ADDED_BYTES: usize = 160;
 /// A longer value is none of these.
 const VALUE_BYTES_MAX: usize = 64;
 const PERMISSIONS: u32 = 0o7777;
@@ -111,7 +111,7 @@ impl Kept {
         let others = others.filter(|(name, _)| !is_own(name) && !name.eq_ignore_ascii_case(WRITE));
         let mut all: Metadata = others.cloned().collect();
         let size = |name: &str, value: &[u8]| PREFIX_BYTES + name.len() + value.len();
-        let mut bytes = TOKEN_BYTES;
+        let mut bytes = ADDED_BYTES;
         bytes += all
             .iter()
             .map(|(name, value)| size(name, value))
@@ -473,11 +473,11 @@ mod tests {
             let all = kept.to(&others);
             assert_eq!(all.first(), others.first());
             let size = |(name, value): &(String, Vec<u8>)| PREFIX_BYTES + name.len() + value.len();
-            let total: usize = all.iter().map(size).sum::<usize>() + TOKEN_BYTES;
+            let total: usize = all.iter().map(size).sum::<usize>() + ADDED_BYTES;
             assert!(total <= BYTES_MAX || all.len() == 1, "{bytes}");
         }
         assert_eq!(kept.to(&Metadata::new()).len(), 6);
-        let nearly = vec![("x".to_owned(), vec![b'x'; 1880])];
+        let nearly = vec![("x".to_owned(), vec![b'x'; 1800])];
         let some = kept.to(&nearly);
         assert!(value(&some, VERSION).is_some() && value(&some, "atime").is_none());
     }

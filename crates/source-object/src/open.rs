@@ -44,8 +44,8 @@ pub const OPTIONS: [(&str, &str); 12] = [
     ),
     (
         "rename=copy|off, rename-size=SIZE, rename-files=N",
-        "A rename copies inside the store, at most so many bytes (default: 64g) and files (1000) \
-         of a directory; beyond, and with off, it fails with EXDEV, and mv copies by itself.",
+        "A rename copies inside the store, of a directory at most so many bytes (default: 64g) and \
+         files (1000); beyond, and with off, it fails with EXDEV, and mv copies by itself.",
     ),
     (
         "retry=TIME",

@@ -217,17 +217,15 @@ fn consequence(report: &Report) -> &'static str {
         .any(|(question, answer)| *question == Question::Ranges && matches!(answer, Answer::No(_)));
     match report.class {
         Class::Guarded => {
-            "No writer here can replace another one's change unseen. Pagewell reads it. The class \
-             matters for writing, which this version does not do: it mounts s3:// read-only."
+            "No writer here can replace another one's change unseen. Pagewell reads and writes it."
         }
         Class::GuardedButDeletes => {
-            "No change is replaced unseen, but one can be deleted so. Pagewell reads it. The class \
-             matters for writing, which this version does not do: it mounts s3:// read-only."
+            "No change is replaced unseen, but one can be deleted so. Pagewell reads and writes \
+             it, and looks before it deletes."
         }
         Class::Unguarded => {
             "Writers can lose each other's changes here, and no client can prevent it. Pagewell \
-             reads it. The class matters for writing, which this version does not do: it mounts \
-             s3:// read-only."
+             reads it, and writes it only with --object-writes unguarded."
         }
         Class::WeakWeb if ignores_ranges => "Pagewell refuses to read parts of it.",
         Class::WeakWeb => {
@@ -329,7 +327,7 @@ mod tests {
         assert!(lines[3].contains(" unknown ") && lines[3].ends_with("too late"));
         assert!(lines[4].contains("1.50 ms"), "{text}");
         assert_eq!(lines[6], "class: guarded");
-        assert!(lines[7].contains("does not do"), "{text}");
+        assert!(lines[7].contains("reads and writes"), "{text}");
     }
 
     #[test]
