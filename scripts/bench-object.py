@@ -1,21 +1,29 @@
 #!/usr/bin/env python3
 """usage: scripts/bench-object.py [--quick] [--delay MS[,MS...]] [--rounds N]
 
-Measures mounts of a bucket: Pagewell beside `rclone mount` (with and without its file cache), and s3fs
-where it is installed. The bucket is versitygw's on loopback, behind a proxy that adds latency to each
-request and counts requests and bytes. Each case begins with a new mount; the programs take turns, the
-first another one each time. Shown are medians: seconds, requests, MiB that came over the wire, and
-processor time and largest memory of the program that mounts.
+Measures mounts of a bucket: Pagewell beside `rclone mount` (with and without its file cache), s3fs, and
+a program that does nothing but ranged GETs or parts of an upload, eight at a time. The bucket is
+versitygw's on loopback, behind a proxy that adds latency to each request and counts requests and bytes.
+Each case begins with a new mount; the programs take turns, the first another one each time. Shown are
+medians: seconds until the calls returned (each file is closed, and fsync was called before), seconds
+until the store had all, requests, MiB over the wire in both directions, and processor time and largest
+memory of the program that mounts.
+
+`fsync` means that the store has the object to Pagewell (ack=store) and s3fs; that the disk of this
+machine has it to Pagewell with ack=journal; and nothing to rclone, which uploads later. Writing is
+compared among those that mean the same; rclone's and the journal's rows stand beside.
 
   --quick          a tenth of the bytes and files, one round
   --delay MS,...   added latencies in milliseconds (0,5,50)
   --rounds N       rounds (3)
 
 Exit status 1 when Pagewell is in a case neither the fastest nor within 10 percent of it, or makes more
-requests than another. Known weakness: the server, the proxy and the programs share the processors of
-one machine. Needs root, fuse3, and what tests/objects/servers.sh installs (Go).
+requests than another, or moves bytes in order at less than 0.9 of the speed of the bare program. Known
+weakness: the server, the proxy and the programs share the processors of one machine. Needs root, fuse3,
+and what tests/objects/servers.sh installs: versitygw and rclone (Go), and s3fs for its rows.
 """
 import argparse
+import concurrent.futures
 import datetime
 import hashlib
 import hmac
@@ -38,14 +46,23 @@ TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
 DIRECTORIES = 20
 SMALL_BYTES = 4096
 RANDOM_READS = 200
+RENAMED = 100
+CHUNK_BYTES = 8 << 20
+STORED_WAIT_SECONDS = 120
 
 
-def signed(method, host, path, body):
+def query_signed(method, host, path, body):
+    """The same of a path with a query, whose names are in order."""
+    path, _, query = path.partition("?")
+    return signed(method, host, path, body, query)
+
+
+def signed(method, host, path, body, query=""):
     """Headers of a request to S3 (AWS signature 4); the path has nothing to encode."""
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y%m%dT%H%M%SZ")
     digest = hashlib.sha256(body).hexdigest()
     names = "host;x-amz-content-sha256;x-amz-date"
-    request = f"{method}\n{path}\n\nhost:{host}\nx-amz-content-sha256:{digest}\n"
+    request = f"{method}\n{path}\n{query}\nhost:{host}\nx-amz-content-sha256:{digest}\n"
     request += f"x-amz-date:{now}\n\n{names}\n{digest}"
     scope = f"{now[:8]}/{REGION}/s3/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{now}\n{scope}\n{hashlib.sha256(request.encode()).hexdigest()}"
@@ -79,6 +96,103 @@ def fill(address, files, large_bytes):
     put("large", chance.randbytes(large_bytes))
 
 
+class Store:
+    """The server itself, past the proxy."""
+
+    def __init__(self, address, large_bytes):
+        self.address = address
+        self.large_bytes = large_bytes
+
+    def ask(self, method, key, body=b"", query=""):
+        """Status, headers and body."""
+        connection = http.client.HTTPConnection(self.address)
+        path = f"/bucket/{key}"
+        headers = signed(method, self.address, path, body, query)
+        connection.request(method, f"{path}?{query}" if query else path, body, headers)
+        answer = connection.getresponse()
+        text = answer.read()
+        connection.close()
+        return answer.status, answer.headers, text
+
+    def keys(self, prefix):
+        """Keys of at most 1,000 objects."""
+        _, _, text = self.ask("GET", "", query=f"list-type=2&prefix={prefix}")
+        return re.findall("<Key>([^<]*)", text.decode())
+
+    def restore(self, case):
+        """Makes the objects that a writer changes what they were."""
+        for prefix in ("many", "there", "moved", "new", "old"):
+            while keys := self.keys(prefix):
+                for key in keys:
+                    self.ask("DELETE", key)
+        for number in range(RENAMED if "rename" in case.name else 0):
+            self.ask("PUT", f"moved/f{number:03}", bytes(SMALL_BYTES))
+        if case.old_bytes:
+            self.ask("PUT", "old", bytes(case.old_bytes))
+
+    def length(self, key):
+        """Bytes of an object; None if there is none."""
+        status, headers, _ = self.ask("HEAD", key)
+        return int(headers["Content-Length"]) if status == 200 else None
+
+    def wait(self, wanted):
+        """Until these keys have these lengths."""
+        deadline = time.monotonic() + STORED_WAIT_SECONDS
+        for key, length in wanted:
+            while self.length(key) != length:
+                if time.monotonic() > deadline:
+                    sys.exit(f"{key} has {self.length(key)} bytes, not {length}")
+                time.sleep(0.005)
+
+
+def transfer(address, key, length, method):
+    """What a program does that only reads or writes an object: parts, eight at a time."""
+    upload = ""
+    if method == "PUT":
+        path = f"/bucket/{key}?uploads="
+        connection = http.client.HTTPConnection(address)
+        connection.request("POST", path, b"", query_signed("POST", address, path, b""))
+        answer = connection.getresponse().read().decode()
+        upload = re.search("<UploadId>([^<]*)", answer)[1]
+    tags, body = {}, bytes(CHUNK_BYTES)
+
+    def part(numbers):
+        connection = http.client.HTTPConnection(address)
+        for number in numbers:
+            begin = number * CHUNK_BYTES
+            end = min(begin + CHUNK_BYTES, length)
+            if method == "PUT":
+                path = f"/bucket/{key}?partNumber={number + 1}&uploadId={upload}"
+                sent = body[: end - begin]
+                connection.request("PUT", path, sent, query_signed("PUT", address, path, sent))
+            else:
+                path = f"/bucket/{key}"
+                headers = signed("GET", address, path, b"")
+                headers["Range"] = f"bytes={begin}-{end - 1}"
+                connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            while answer.read(1 << 20):
+                pass
+            tags[number] = answer.headers["ETag"]
+        connection.close()
+
+    count = -(-length // CHUNK_BYTES)
+    with concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(part, [range(first, count, 8) for first in range(8)]))
+    if method == "PUT":
+        parts = "".join(
+            f"<Part><PartNumber>{number + 1}</PartNumber><ETag>{tags[number]}</ETag></Part>"
+            for number in range(count)
+        )
+        body = f"<CompleteMultipartUpload>{parts}</CompleteMultipartUpload>".encode()
+        path = f"/bucket/{key}?uploadId={upload}"
+        connection = http.client.HTTPConnection(address)
+        connection.request("POST", path, body, query_signed("POST", address, path, body))
+        if connection.getresponse().status != 200:
+            sys.exit(f"{path} is not completed")
+    return length
+
+
 def started(command, pattern, **more):
     """Starts a program, and returns it and what a line of its output has that matches."""
     program = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **more)
@@ -104,22 +218,28 @@ class Mount:
         shutil.rmtree(cache, ignore_errors=True)
         os.makedirs(cache)
         self.place = place
-        if name == "pagewell":
+        libraries = f"{TARGET}/objects/s3fs/root"
+        if name.startswith("pagewell"):
+            acknowledge = "journal" if name.endswith("journal") else "store"
             command = [f"{TARGET}/release/pagewell", "mount", "--foreground"]
-            command += [f"s3://bucket?endpoint=http://{address}", place]
+            command += ["--staging-dir", os.path.join(scratch, "staging")]
+            command += [f"s3://bucket?endpoint=http://{address}&ack={acknowledge}", place]
         elif name.startswith("rclone"):
             options = f"provider=Other,env_auth=true,endpoint='http://{address}'"
             mode = "full" if name.endswith("full") else "off"
             command = [f"{TARGET}/objects/rclone/rclone", "mount", f":s3,{options}:bucket", place]
-            command += ["--read-only", "--vfs-cache-mode", mode, "--cache-dir", cache]
+            command += ["--vfs-cache-mode", mode, "--cache-dir", cache, "--vfs-write-back", "0s"]
             command += ["--config", "/dev/null"]
         else:
             passwords = os.path.join(scratch, "passwords")
             with open(passwords, "w") as file:
                 file.write(":".join(KEYS))
             os.chmod(passwords, 0o600)
-            command = ["s3fs", "bucket", place, "-f", "-o", f"url=http://{address}"]
-            command += ["-o", f"use_path_request_style,ro,passwd_file={passwords}"]
+            parts = [f"{libraries}/usr/lib/x86_64-linux-gnu", f"{libraries}/lib/x86_64-linux-gnu"]
+            environment["LD_LIBRARY_PATH"] = ":".join(parts)
+            command = [f"{libraries}/usr/bin/s3fs", "bucket", place, "-f"]
+            command += ["-o", f"url=http://{address},use_path_request_style"]
+            command += ["-o", f"passwd_file={passwords},use_cache={cache}"]
         errors = open(os.path.join(scratch, "errors"), "w")
         self.program = subprocess.Popen(
             command, env=environment, stdout=subprocess.DEVNULL, stderr=errors
@@ -185,13 +305,93 @@ def first_byte(place):
         return len(file.read(1))
 
 
+def write(path, parts, flags=os.O_WRONLY | os.O_CREAT):
+    """Writes, synchronises and closes; parts are pairs of an offset (None: the end) and bytes."""
+    file = os.open(path, flags)
+    for offset, data in parts:
+        os.lseek(file, offset or 0, os.SEEK_END if offset is None else os.SEEK_SET)
+        while data:
+            data = data[os.write(file, data) :]
+    os.fsync(file)
+    os.close(file)
+
+
+def write_large(length):
+    def run(place):
+        data = bytes(1 << 20)
+        write(os.path.join(place, "new"), ((at, data) for at in range(0, length, len(data))))
+        return [("new", length)]
+
+    return run
+
+
+def write_small(files):
+    def run(place):
+        os.mkdir(os.path.join(place, "many"))
+        for number in range(files):
+            write(os.path.join(place, f"many/f{number:05}"), [(0, bytes(SMALL_BYTES))])
+        return [(f"many/f{number:05}", SMALL_BYTES) for number in range(files)]
+
+    return run
+
+
+def append(length):
+    def run(place):
+        write(os.path.join(place, "old"), [(None, b"more")], os.O_WRONLY)
+        return [("old", length + 4)]
+
+    return run
+
+
+def change(length):
+    def run(place):
+        write(os.path.join(place, "old"), [(length // 2, b"change")], os.O_WRONLY)
+        return [("old", length)]
+
+    return run
+
+
+def rename_one(place):
+    os.rename(os.path.join(place, "moved/f000"), os.path.join(place, "moved/g000"))
+    return [("moved/g000", SMALL_BYTES), ("moved/f000", None)]
+
+
+def rename_all(place):
+    os.rename(os.path.join(place, "moved"), os.path.join(place, "there"))
+    return [(f"there/f{number:03}", SMALL_BYTES) for number in range(RENAMED)]
+
+
+class Case:
+    """What is measured. A reader returns how much it has read, a writer what the store has then."""
+
+    def __init__(self, name, run, wanted=None, bare=None, old_bytes=None):
+        self.name, self.run, self.wanted = name, run, wanted
+        self.bare, self.old_bytes = bare, old_bytes
+        self.programs = ["pagewell", "rclone", "rclone, cache full", "s3fs"]
+        if wanted is None:
+            self.programs = ["pagewell", "pagewell, journal", "s3fs", "rclone, cache full"]
+        if bare:
+            self.programs.append("bare")
+
+    def peers(self):
+        """Those that mean the same by fsync."""
+        return [name for name in self.programs if self.wanted is not None or name == "s3fs"]
+
+
 def cases(files, large_bytes):
+    mebibytes, old_bytes = large_bytes >> 20, large_bytes // 5
     return [
-        ("first byte", first_byte, 1),
-        (f"list {files} files", list_all, files),
-        (f"read {files} files of 4 KiB", read_small, files * SMALL_BYTES),
-        (f"read {large_bytes >> 20} MiB in order", read_large, large_bytes),
-        (f"read {RANDOM_READS} x 8 KiB at random", read_random, RANDOM_READS * 8192),
+        Case("first byte", first_byte, 1),
+        Case(f"list {files} files", list_all, files),
+        Case(f"read {files} files of 4 KiB", read_small, files * SMALL_BYTES),
+        Case(f"read {mebibytes} MiB in order", read_large, large_bytes, ("large", "GET")),
+        Case(f"read {RANDOM_READS} x 8 KiB at random", read_random, RANDOM_READS * 8192),
+        Case(f"write {mebibytes} MiB in order", write_large(large_bytes), None, ("new", "PUT")),
+        Case(f"write {files} files of 4 KiB", write_small(files)),
+        Case(f"append 4 B to {old_bytes >> 20} MiB", append(old_bytes), old_bytes=old_bytes),
+        Case(f"change 6 B of {old_bytes >> 20} MiB", change(old_bytes), old_bytes=old_bytes),
+        Case("rename a file", rename_one),
+        Case(f"rename a directory of {RENAMED} files", rename_all),
     ]
 
 
@@ -201,23 +401,38 @@ def ask(control, method, path, body=None):
         return answer.read()
 
 
-def measure(name, case, proxy, scratch):
-    """Seconds, requests, MiB, processor seconds, resident MiB of one program in one case."""
+def measure(name, case, proxy, store, scratch):
+    """Seconds until the calls returned and until the store had all, requests, MiB, processor
+    seconds, resident MiB of one program in one case."""
     address, control = proxy
-    place = os.path.join(scratch, "mount")
-    os.makedirs(place, exist_ok=True)
+    if case.wanted is None:
+        store.restore(case)
     ask(control, "POST", "/reset", b"")
-    mount = Mount(name, address, place, scratch)
+    mount = None
+    if name != "bare":
+        place = os.path.join(scratch, "mount")
+        os.makedirs(place, exist_ok=True)
+        mount = Mount(name, address, place, scratch)
     try:
-        begin, (before, _) = time.monotonic(), mount.spent()
-        done = case[1](place)
-        seconds, (after, peak) = time.monotonic() - begin, mount.spent()
-        if done != case[2]:
-            sys.exit(f"{name}, {case[0]}: {done}, not {case[2]}")
+        begin = time.monotonic()
+        before, _ = mount.spent() if mount else (0, 0)
+        if mount:
+            done = case.run(place)
+        else:
+            done = transfer(address, case.bare[0], case.wanted or store.large_bytes, case.bare[1])
+        seconds = stored = time.monotonic() - begin
+        if case.wanted is None and mount:
+            store.wait(done)
+            stored = time.monotonic() - begin
+        elif mount and done != case.wanted:
+            sys.exit(f"{name}, {case.name}: {done}, not {case.wanted}")
+        after, peak = mount.spent() if mount else (0, 0)
     finally:
-        mount.end()
+        if mount:
+            mount.end()
     counts = json.loads(ask(control, "GET", "/counts"))["all"]
-    return seconds, counts["requests"], counts["bytes_down"] / (1 << 20), after - before, peak
+    mebibytes = (counts["bytes_down"] + counts["bytes_up"]) / (1 << 20)
+    return seconds, stored, counts["requests"], mebibytes, after - before, peak
 
 
 def main():
@@ -231,8 +446,6 @@ def main():
         sys.exit(__doc__)
     rounds = 1 if options.quick else options.rounds
     files, large_bytes = (1000, 100 << 20) if options.quick else (10_000, 1 << 30)
-    programs = ["pagewell", "rclone", "rclone, cache full"]
-    programs += ["s3fs"] if shutil.which("s3fs") else []
     scratch = tempfile.mkdtemp(prefix="pagewell-object.", dir="/var/tmp")
     running = []
     failed = False
@@ -242,16 +455,17 @@ def main():
         server, ready = started(servers, r"ready http://(\S+)", stdin=subprocess.PIPE)
         running.append(server)
         fill(ready[1], files, large_bytes)
+        store = Store(ready[1], large_bytes)
         proxy, ready = started(
             [f"{TARGET}/release/pagewell-object-proxy", ready[1]], r"ready (\S+) control (\S+)"
         )
         running.append(proxy)
-        print("| latency | case | program | s | requests | MiB | processor s | resident MiB |")
-        print("|---:|---|---|---:|---:|---:|---:|---:|")
+        print("| latency | case | program | s | stored s | requests | MiB | processor s | resident MiB |")
+        print("|---:|---|---|---:|---:|---:|---:|---:|---:|")
         for delay in options.delay.split(","):
             ask(ready[2], "PUT", "/script", f"latency={delay}ms".encode() if delay != "0" else b"")
             for case in cases(files, large_bytes):
-                failed |= not row(delay, case, programs, rounds, (ready[1], ready[2]), scratch)
+                failed |= not row(delay, case, rounds, (ready[1], ready[2]), store, scratch)
     finally:
         for program in reversed(running):
             program.terminate()
@@ -260,33 +474,36 @@ def main():
     sys.exit(failed)
 
 
-def row(delay, case, programs, rounds, proxy, scratch):
+def row(delay, case, rounds, proxy, store, scratch):
     """Measures and prints one case; whether Pagewell is what it must be."""
+    has_s3fs = os.path.exists(f"{TARGET}/objects/s3fs/root/usr/bin/s3fs")
+    programs = [name for name in case.programs if has_s3fs or name != "s3fs"]
     runs = {name: [] for name in programs}
     for number in range(rounds):
         first = number % len(programs)
         for name in programs[first:] + programs[:first]:
-            runs[name].append(measure(name, case, proxy, scratch))
+            runs[name].append(measure(name, case, proxy, store, scratch))
     medians = {name: [statistics.median(of) for of in zip(*runs[name])] for name in programs}
     for name in programs:
-        seconds, requests, mebibytes, processor, peak = medians[name]
+        seconds, stored, requests, mebibytes, processor, peak = medians[name]
         print(
-            f"| {delay} ms | {case[0]} | {name} | {seconds:.2f} | {requests:.0f} | {mebibytes:.1f} "
-            f"| {processor:.2f} | {peak:.0f} |",
+            f"| {delay} ms | {case.name} | {name} | {seconds:.2f} | {stored:.2f} | {requests:.0f} "
+            f"| {mebibytes:.1f} | {processor:.2f} | {peak:.0f} |",
             flush=True,
         )
-    others = [medians[name] for name in programs if name != "pagewell"]
-    seconds, requests = medians["pagewell"][:2]
-    fastest = min(other[0] for other in others)
-    fewest = min(other[1] for other in others)
-    is_right = seconds <= 1.1 * fastest and requests <= fewest
-    if not is_right:
-        print(
-            f"FAIL {delay} ms, {case[0]}: {seconds / fastest:.2f} of the time of the fastest other, "
-            f"{requests:.0f} requests, {fewest:.0f} of another",
-            flush=True,
-        )
-    return is_right
+    own, bare = medians["pagewell"], medians.get("bare")
+    others = [medians[name] for name in programs if name in case.peers() and name != "pagewell"]
+    others = [other for other in others if other is not bare]
+    faults = []
+    if others and own[0] > 1.1 * min(other[0] for other in others):
+        faults.append(f"{own[0] / min(other[0] for other in others):.2f} of the fastest other's time")
+    if others and own[2] > min(other[2] for other in others):
+        faults.append(f"{own[2]:.0f} requests, {min(other[2] for other in others):.0f} of another")
+    if bare and bare[0] < 0.9 * own[0]:
+        faults.append(f"{bare[0] / own[0]:.2f} of the bare program's speed")
+    if faults:
+        print(f"FAIL {delay} ms, {case.name}: {'; '.join(faults)}", flush=True)
+    return not faults
 
 
 main()

@@ -2,7 +2,8 @@
 # Other people's object and web servers: installs them, each at one version, below
 # ${CARGO_TARGET_DIR:-target}/objects and never into the system, and serves a folder with one.
 #
-# usage: tests/objects/servers.sh list                            names, one a line: `s3 NAME`, `web NAME`
+# usage: tests/objects/servers.sh list                            names, one a line: `s3 NAME`, `web NAME`,
+#                                                                 `peer NAME` (a program that is no server)
 #        tests/objects/servers.sh install NAME...
 #        tests/objects/servers.sh installed NAME                  status 0 if it is there
 #        tests/objects/servers.sh version NAME
@@ -40,6 +41,8 @@ web lighttpd  -        debian
 web busybox   -        debian
 web caddy     2.11.9   go
 web python    -        system
+peer s3fs     -        debian
+peer haproxy  -        debian
 '
 
 say() { printf 'objects: %s\n' "$*" >&2; }
@@ -183,6 +186,8 @@ install_nginx() { from_debian nginx nginx; }
 install_apache() { from_debian apache apache2-bin libapr1 libaprutil1; }
 install_lighttpd() { from_debian lighttpd lighttpd; }
 install_busybox() { from_debian busybox busybox; }
+install_s3fs() { from_debian s3fs s3fs libfuse2; }
+install_haproxy() { from_debian haproxy haproxy liblua5.3-0 libopentracing1 libopentracing-c-wrapper0; }
 install_python() { need python3 python; }
 
 is_installed() { # NAME
