@@ -38,6 +38,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.parse
 import urllib.request
 
 KEYS = ("pagewell-test", "pagewell-test-secret")
@@ -119,6 +120,18 @@ class Store:
         _, _, text = self.ask("GET", "", query=f"list-type=2&prefix={prefix}")
         return re.findall("<Key>([^<]*)", text.decode())
 
+    def count(self, prefix):
+        """How many objects there are."""
+        count, token = 0, ""
+        while True:
+            query = f"{token}list-type=2&prefix={prefix}"
+            _, _, text = self.ask("GET", "", query=query.replace("/", "%2F"))
+            count += text.count(b"<Key>")
+            more = re.search(b"<NextContinuationToken>([^<]*)", text)
+            if not more:
+                return count
+            token = f"continuation-token={urllib.parse.quote(more[1].decode(), safe='')}&"
+
     def restore(self, case):
         """Makes the objects that a writer changes what they were."""
         for prefix in ("many", "there", "moved", "new", "old"):
@@ -136,9 +149,14 @@ class Store:
         return int(headers["Content-Length"]) if status == 200 else None
 
     def wait(self, wanted):
-        """Until these keys have these lengths."""
+        """Until these keys have these lengths. Of many, all are there before one is looked at."""
         deadline = time.monotonic() + STORED_WAIT_SECONDS
-        for key, length in wanted:
+        prefix = os.path.commonprefix([key for key, _ in wanted])
+        while len(wanted) > 2 and self.count(prefix) < len(wanted):
+            if time.monotonic() > deadline:
+                sys.exit(f"{prefix}: not all of {len(wanted)} objects come")
+            time.sleep(0.005)
+        for key, length in wanted[:2] + wanted[-1:]:
             while self.length(key) != length:
                 if time.monotonic() > deadline:
                     sys.exit(f"{key} has {self.length(key)} bytes, not {length}")

@@ -46,6 +46,9 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
+    /// The least that is fetched at a time, up to a page: a request may cost more than its bytes.
+    /// 0: what the cache fetches.
+    pub unit_bytes_min: u64,
     /// The least time of an answer, where it is known before the first read. `None`: reads show it.
     pub latency: Option<Duration>,
 }
@@ -60,6 +63,7 @@ impl OpenOptions {
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
+            unit_bytes_min: 0,
             latency: None,
         }
     }
@@ -72,6 +76,7 @@ impl OpenOptions {
         };
         CacheOptions {
             request_bytes_max: options.request_bytes_max.max(request_bytes),
+            unit_bytes: options.unit_bytes.max(self.unit_bytes_min),
             ..*options
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pagewell_cache::{Cache, CachedStore, ReadAheadRule};
 use pagewell_device::{Geometry, Store};
-use pagewell_disk_tier::Tier;
+use pagewell_disk_tier::{PAGE_BYTES, Tier};
 use pagewell_object_client::{Remote, Version};
 use pagewell_staging::{StagedFile, Staging};
 
@@ -76,6 +76,7 @@ impl Data {
         }
         // How long to wait is decided by the client, which knows whether bytes come.
         options.read_timeout = std::time::Duration::from_secs(3600);
+        options.unit_bytes_min = PAGE_BYTES as u64;
         let mut geometry = GEOMETRY;
         if staging.is_some() {
             // A part of a page that is written is not read before.

@@ -39,6 +39,9 @@ struct State {
     /// What was set here, and the remote has not; and how often that was.
     wanted: Option<Marks>,
     wanted_count: u64,
+    /// How often it was changed here, and of that what is durable on this machine.
+    changes: u64,
+    journaled_changes: u64,
     /// See [`File::mark`].
     mark: Option<String>,
     /// What came of a change that no caller has learnt of.
@@ -85,6 +88,7 @@ impl File {
         let mut state = self.state.lock();
         *state = State {
             content: Some(content.clone()),
+            changes: 1,
             mark,
             own: Some(Own {
                 modified: now,
@@ -417,9 +421,22 @@ impl File {
         self.sending.lock()
     }
 
+    /// How often it was changed here, unless all of that is durable on this machine already.
+    pub(super) fn changes_to_journal(&self) -> Option<u64> {
+        let state = self.state.lock();
+        (state.changes != state.journaled_changes).then_some(state.changes)
+    }
+
+    /// Notes that so many changes are durable on this machine.
+    pub(super) fn note_journaled(&self, changes: u64) {
+        let mut state = self.state.lock();
+        state.journaled_changes = changes;
+    }
+
     /// Notes that its bytes were changed here.
     pub(super) fn change(&self) {
         let mut state = self.state.lock();
+        state.changes += 1;
         let own = Own {
             modified: Timestamp::now(),
             changed: state.next_change(),
@@ -435,6 +452,7 @@ impl File {
     /// while memory knows it.
     pub(super) fn set(&self, marks: Marks, is_kept: bool) {
         let mut state = self.state.lock();
+        state.changes += 1;
         let version = state.seen.as_ref().map(|seen| seen.version.clone());
         let before = state.shown().map(|shown| shown.modified);
         let modified = marks.modified.or(before).unwrap_or_else(Timestamp::now);

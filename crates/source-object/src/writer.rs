@@ -263,7 +263,11 @@ impl Writer {
             self.changed.settle(node);
             return Ok(());
         };
-        self.sender.journal(node, file, &content)?;
+        // What was written before this call is among them.
+        if let Some(changes) = file.changes_to_journal() {
+            self.sender.journal(node, file, &content)?;
+            file.note_journaled(changes);
+        }
         self.changed.note_journaled(node);
         Ok(())
     }

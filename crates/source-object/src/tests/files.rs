@@ -186,9 +186,10 @@ fn what_is_journaled_is_sent_by_the_next_run() {
     gateway.write(&new, 100_000, b"new").unwrap();
     let old = gateway.find("old").unwrap();
     gateway.write(&old, 2, b"FT").unwrap();
-    for id in [&new, &old] {
+    for id in [&new, &old, &old] {
         gateway.commit(id).unwrap();
     }
+    gateway.files.close(&gateway.call(), &new).unwrap();
     assert_eq!(store.keys(), ["old"]);
     // Killed: nothing of it runs any more.
     std::mem::forget(gateway);
