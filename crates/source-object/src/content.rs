@@ -143,8 +143,16 @@ impl Content {
         Ok(self.backing.draft())
     }
 
-    /// Forgets all that memory has, written or not.
+    /// Throws away all that memory and the staging folder have: nothing reads it any more.
     pub(super) fn discard(&self) {
+        self.bytes.object().discard(0, LENGTH_BYTES_MAX);
+        if let Some(staged) = self.backing.staged() {
+            staged.finish();
+        }
+    }
+
+    /// Forgets what memory has, written or not.
+    pub(super) fn forget(&self) {
         self.bytes.object().discard(0, LENGTH_BYTES_MAX);
     }
 }

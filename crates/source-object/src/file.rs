@@ -209,10 +209,13 @@ impl File {
         is_kept
     }
 
-    /// Ends an open.
-    pub(super) fn close(&self) {
+    /// Ends an open. The bytes that no program can reach any more: the last that had a removed file
+    /// open has closed it.
+    pub(super) fn close(&self) -> Option<Arc<Content>> {
         let mut state = self.state.lock();
         state.opens = state.opens.saturating_sub(1);
+        let is_gone = state.is_removed && state.opens == 0;
+        state.content.take_if(|_| is_gone)
     }
 
     /// Whether an open has to ask for the version: memory has pages, which no request compares.

@@ -15,6 +15,7 @@ use pagewell_fs::{
 use pagewell_object_client::Remote;
 
 use super::data::Data;
+use super::file::File;
 use super::identifier::Identifier;
 use super::listing::DOTS;
 use super::making::Names;
@@ -28,6 +29,7 @@ const KEPT_FOR_MAX: Duration = Duration::from_secs(1);
 const TARGET_BYTES_MAX: u32 = 4096;
 /// A bucket has no size. What programs are shown that ask for it.
 const BYTES_TOTAL: u64 = 1 << 50;
+const FILES_TOTAL: u64 = 1 << 40;
 
 /// See the module's text.
 pub struct ObjectFileSystem {
@@ -41,8 +43,8 @@ struct Open(Arc<Node>);
 
 impl Drop for Open {
     fn drop(&mut self) {
-        if let Some(file) = self.0.file() {
-            file.close();
+        if let Some(content) = self.0.file().and_then(File::close) {
+            content.discard();
         }
     }
 }
@@ -265,9 +267,14 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn statistics(&self, _call: &Call<'_>) -> Result<Statistics> {
+        let free = |all: u64| if self.writer.is_some() { all } else { 0 };
         Ok(Statistics {
             bytes_total: BYTES_TOTAL,
-            ..Statistics::default()
+            bytes_free: free(BYTES_TOTAL),
+            bytes_available: free(BYTES_TOTAL),
+            files_total: free(FILES_TOTAL),
+            files_free: free(FILES_TOTAL),
+            files_available: free(FILES_TOTAL),
         })
     }
 

@@ -143,6 +143,10 @@ impl<'a> Names<'a> {
         }
         let node = self.tree().made(&place.directory, Kind::File, &place.key());
         let file = node.file().ok_or(Error::Exists)?;
+        if !self.writer.is_at_once() {
+            // It may send another file, which is held by itself.
+            self.writer.note_changed(self.call, &node)?;
+        }
         let alone = file.hold_to_send();
         let marks = self.marks_of_new(mode);
         if self.writer.is_at_once() {
@@ -159,7 +163,6 @@ impl<'a> Names<'a> {
                 Err(error) => return Err(error),
             }
         } else {
-            self.writer.note_changed(self.call, &node)?;
             file.begin(self.tree().data().create(node.key()), None);
             if let Some(marks) = marks {
                 file.set(marks, true);

@@ -173,7 +173,8 @@ impl Sender {
         let text = format!("{place}: {key} {reason}; {kept}");
         tracing::error!("{text}");
         drop(file.give_up(None));
-        content.discard();
+        // The staged file is kept.
+        content.forget();
         if let Some(directory) = node.parent().directory() {
             directory.mistrust(node.own_key().as_bytes());
         }

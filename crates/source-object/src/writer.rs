@@ -344,12 +344,8 @@ impl Writer {
 
     /// Throws away what a file has: nothing reads it any more.
     pub(super) fn give_up(&self, file: &File) {
-        let Some(content) = file.give_up(None) else {
-            return;
-        };
-        content.discard();
-        if let Some(staged) = content.backing().staged() {
-            staged.finish();
+        if let Some(content) = file.give_up(None) {
+            content.discard();
         }
     }
 

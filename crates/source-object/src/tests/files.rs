@@ -157,6 +157,24 @@ fn a_removed_file_is_gone_and_its_directory_stays() {
 }
 
 #[test]
+fn a_removed_file_that_a_program_has_open_is_read_and_written_on() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let id = gateway.create("a").unwrap();
+    gateway.write(&id, 0, b"before").unwrap();
+    gateway.commit(&id).unwrap();
+    let opened = gateway.files.open(&gateway.call(), &id).unwrap();
+    gateway.remove("a").unwrap();
+    gateway.write(&id, 6, b", after").unwrap();
+    gateway.files.close(&gateway.call(), &id).unwrap();
+    assert_eq!(gateway.read(&id).unwrap(), b"before, after");
+    drop(opened);
+    gateway.files.finish(Finish::Sync).unwrap();
+    assert_eq!(store.keys(), Vec::<String>::new());
+    assert!(gateway.read(&id).is_err());
+}
+
+#[test]
 fn a_hundred_files_in_a_new_directory_cost_a_request_each() {
     let (store, folder) = (store(), TempDir::new().unwrap());
     let gateway = Gateway::open(&store, &folder, MOUNT);
