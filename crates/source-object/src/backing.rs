@@ -262,6 +262,16 @@ impl Backing {
         None
     }
 
+    /// The staged file, if nothing is changed.
+    pub(super) fn take_staged(&self) -> Option<Arc<StagedFile>> {
+        let mut state = self.state.lock();
+        if state.is_changed() {
+            return None;
+        }
+        state.kept.clear();
+        state.staged.take()
+    }
+
     /// The store has a version that was made of these changes, perhaps without the last ones. What
     /// is not dirty is in it as in the base before.
     pub(super) fn rebase(&self, version: Version) {

@@ -79,10 +79,13 @@ impl Changed {
         }
     }
 
-    /// All of them.
+    /// All of them, by their keys.
     pub(super) fn all(&self) -> Vec<Arc<Node>> {
         let files = self.0.lock();
-        files.values().map(|entry| entry.node.clone()).collect()
+        let mut all: Vec<_> = files.values().map(|entry| entry.node.clone()).collect();
+        drop(files);
+        all.sort_unstable_by(|one, other| one.key().cmp(other.key()));
+        all
     }
 
     /// Those that are to be sent now: durable here for `journaled`, or left alone for `quiet`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pagewell_base::sync::{RwLock, RwLockReadGuard};
+use pagewell_base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use pagewell_cache::{Bounds, CachedObject, Error as CacheError, LENGTH_BYTES_MAX, ReadMode};
 use pagewell_device::Issuer;
 use pagewell_fs::{Error, Payload, Result};
@@ -127,6 +127,11 @@ impl Content {
         self.backing.set_length(length_bytes);
         object.discard(length_bytes, LENGTH_BYTES_MAX - length_bytes);
         Ok(())
+    }
+
+    /// Has writers wait, and ends when none writes.
+    pub(super) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
+        self.writing.write()
     }
 
     /// See [`Backing::begin_to_send`].

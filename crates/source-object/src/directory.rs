@@ -310,9 +310,25 @@ impl Directory {
         items.iter().all(|item| visit(item, at))
     }
 
+    /// Has all that is known of names grow older than it may be.
+    #[cfg(test)]
+    pub(super) fn expire(&self) {
+        let mut state = self.state.lock();
+        state.own.settle(Instant::now());
+        state.listing = None;
+    }
+
     /// Notes a name that was made here, and whether the remote has it since.
     pub(super) fn note_made(&self, item: Item, at: Option<Instant>) {
         self.note(|own| own.put(item, at));
+    }
+
+    /// Notes that the remote has a name for which it was waited.
+    pub(super) fn note_stored(&self, item: Item) {
+        let mut state = self.state.lock();
+        if state.own.waits(&item.name) {
+            state.own.put(item, Some(Instant::now()));
+        }
     }
 
     /// Notes a name that was removed here.

@@ -46,8 +46,8 @@ struct State {
     mark: Option<String>,
     /// What came of a change that no caller has learnt of.
     failure: Option<Error>,
-    /// It has no name any more.
-    is_removed: bool,
+    /// When it lost its name.
+    removed_at: Option<Instant>,
     /// Opens that were not closed.
     opens: u64,
     /// The version that programs with it open have bytes of, from here or from their kernel; while
@@ -108,6 +108,16 @@ impl File {
         if state.seen.as_ref().is_some_and(|seen| seen.at > at) {
             return;
         }
+        let mut given_up = None;
+        if let Some(removed_at) = state.removed_at {
+            if at <= removed_at {
+                return;
+            }
+            // It is another file, with the name that this one had.
+            state.removed_at = None;
+            (state.own, state.mark) = (None, None);
+            given_up = state.content.take();
+        }
         let before = state.seen.take();
         let before = before.filter(|before| before.version.is_same(version));
         let known = metadata.map(Known::new).or_else(|| {
@@ -125,6 +135,8 @@ impl File {
             at,
             known,
         });
+        drop(state);
+        drop(given_up);
     }
 
     /// What it looks like, if it was changed here, or seen less than `age` ago, with what its
@@ -214,7 +226,7 @@ impl File {
     pub(super) fn close(&self) -> Option<Arc<Content>> {
         let mut state = self.state.lock();
         state.opens = state.opens.saturating_sub(1);
-        let is_gone = state.is_removed && state.opens == 0;
+        let is_gone = state.removed_at.is_some() && state.opens == 0;
         state.content.take_if(|_| is_gone)
     }
 
@@ -233,7 +245,7 @@ impl File {
     /// Whether a program that closes it has to wait, or to learn of something.
     pub(super) fn has_to_send(&self) -> bool {
         let state = self.state.lock();
-        state.failure.is_some() || state.is_changed() && !state.is_removed
+        state.failure.is_some() || state.is_changed() && state.removed_at.is_none()
     }
 
     /// Whether the remote cannot have it: it was made here, and not sent.
@@ -395,6 +407,12 @@ impl File {
         }
     }
 
+    /// The staged file of its bytes, if there is one.
+    pub(super) fn staged(&self) -> Option<Arc<StagedFile>> {
+        let content = self.state.lock().content.clone();
+        content?.backing().staged()
+    }
+
     /// How many bytes it has that the remote has not.
     pub(super) fn changed_bytes(&self) -> u64 {
         let content = self.state.lock().content.clone();
@@ -505,6 +523,17 @@ impl File {
         staged
     }
 
+    /// The staged file, if nothing is changed that needs it: what was changed is as it was, or an
+    /// upload had succeeded of which no answer came.
+    pub(super) fn take_unneeded(&self) -> Option<Arc<StagedFile>> {
+        let mut state = self.state.lock();
+        if state.is_changed() {
+            return None;
+        }
+        state.mark = None;
+        state.content.as_ref()?.backing().take_staged()
+    }
+
     /// Notes that it was made here, as this version at the remote.
     pub(super) fn made(&self, version: &Version, metadata: Option<Metadata>, modified: Timestamp) {
         let mut state = self.state.lock();
@@ -597,13 +626,13 @@ impl File {
     /// Its name is gone. Whether a program has it open, and so reads and writes on.
     pub(super) fn remove(&self) -> bool {
         let mut state = self.state.lock();
-        state.is_removed = true;
+        state.removed_at = Some(Instant::now());
         state.opens > 0
     }
 
     /// Whether its name is gone.
     pub(super) fn is_removed(&self) -> bool {
-        self.state.lock().is_removed
+        self.state.lock().removed_at.is_some()
     }
 }
 

@@ -148,6 +148,12 @@ impl<'a> Names<'a> {
             self.writer.note_changed(self.call, &node)?;
         }
         let alone = file.hold_to_send();
+        if file.is_changed() && !file.is_removed() {
+            // Another writer has removed what is changed here, or the listing is too old.
+            self.writer.send_held(&node, file)?;
+            drop(alone);
+            return self.take_existing(&place, mode);
+        }
         let marks = self.marks_of_new(mode);
         if self.writer.is_at_once() {
             let mut metadata = marks.map_or_else(Metadata::new, |marks| marks.to(&Metadata::new()));

@@ -110,6 +110,11 @@ impl Overlay {
         names.any(|own| own.item.is_some() && own.is_over(began))
     }
 
+    /// Whether this name waits for the store.
+    pub(super) fn waits(&self, name: &[u8]) -> bool {
+        self.names.get(name).is_some_and(|own| own.at.is_none())
+    }
+
     /// Whether any name waits for the store.
     pub(super) fn has_waiting(&self) -> bool {
         self.names.values().any(|own| own.at.is_none())

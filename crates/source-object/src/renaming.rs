@@ -64,7 +64,20 @@ impl Names<'_> {
             .made(&target.directory, Kind::File, &target.key());
         let replaced = new.file().ok_or(Error::IsDirectory)?;
         let alone = hold_both((node, file), (&new, replaced));
-        self.writer.send_held(node, file)?;
+        let mut content;
+        let mut tries = 0..TRIES_MAX;
+        let quiet = loop {
+            tries.next().ok_or(Error::TryLater)?;
+            self.writer.send_held(node, file)?;
+            content = file
+                .known_content(node.key(), self.tree().data(), true)
+                .ok();
+            // Who writes from here on waits, and finds that the file has moved.
+            let quiet = content.as_ref().map(|content| content.hold_writers());
+            if !file.is_changed() {
+                break quiet;
+            }
+        };
         let shown = file.shown().ok_or(Error::Stale)?;
         let version = self.move_object((node, file), (&new, replaced), there)?;
         self.writer.give_up(replaced);
@@ -77,7 +90,7 @@ impl Names<'_> {
             directory.note_removed(item);
         }
         note_made(&new, Found::File(version), true);
-        drop(alone);
+        drop((quiet, alone));
         Ok(())
     }
 

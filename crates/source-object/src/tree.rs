@@ -161,7 +161,7 @@ impl Tree {
         let make = || Node::new(kind, hash, &key, Some(parent));
         let node = self.nodes.get_or_make(hash, kind, make);
         if let (Found::File(version), Some(file)) = (&item.found, node.file())
-            && !file.is_changed()
+            && (!file.is_changed() || file.is_removed())
         {
             file.see(version, None, at);
         }

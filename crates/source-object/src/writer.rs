@@ -29,7 +29,7 @@ use super::content::Content;
 use super::file::File;
 use super::guard::{Guard, Rights};
 use super::leftovers::Leftovers;
-use super::listing::Found;
+use super::listing::{Found, Item};
 use super::making::NOTHING;
 use super::moves::{Limits, Mover};
 use super::node::Node;
@@ -68,10 +68,22 @@ impl Writer {
     pub(super) fn start(
         tree: &Arc<Tree>,
         guard: Guard,
+        with: (Sender, Leftovers),
+        how: (Handling, bool),
+    ) -> Arc<Self> {
+        let writer = Self::new(tree, guard, with, how);
+        writer.run();
+        writer
+    }
+
+    /// Without that thread.
+    pub(super) fn new(
+        tree: &Arc<Tree>,
+        guard: Guard,
         (sender, leftovers): (Sender, Leftovers),
         (handling, is_at_once): (Handling, bool),
     ) -> Arc<Self> {
-        let writer = Arc::new(Self {
+        Arc::new(Self {
             tree: tree.clone(),
             guard,
             sender,
@@ -81,13 +93,16 @@ impl Writer {
             is_at_once,
             verifier: pagewell_fs::verifier::fresh(),
             ends: Arc::default(),
-        });
-        let (weak, ends) = (Arc::downgrade(&writer), writer.ends.clone());
+        })
+    }
+
+    /// Starts the thread.
+    pub(super) fn run(self: &Arc<Self>) {
+        let (weak, ends) = (Arc::downgrade(self), self.ends.clone());
         let thread = std::thread::Builder::new().name("pagewell-sender".to_owned());
         if let Err(error) = thread.spawn(move || run(&weak, &ends)) {
             tracing::warn!("no thread sends what is changed and not closed: {error}");
         }
-        writer
     }
 
     pub(super) fn tree(&self) -> &Arc<Tree> {
@@ -260,7 +275,7 @@ impl Writer {
         file.take_failure()?;
         let content = self.to_send(node, file)?;
         let Some(content) = content else {
-            self.changed.settle(node);
+            self.settle(node, file);
             return Ok(());
         };
         // What was written before this call is among them.
@@ -299,8 +314,23 @@ impl Writer {
             }
             self.sender.send(node, file, &content)
         });
-        self.changed.settle(node);
+        self.settle(node, file);
         sent
+    }
+
+    /// A file without changes leaves nothing to be done, now or after a kill.
+    fn settle(&self, node: &Arc<Node>, file: &File) {
+        if let Some(staged) = file.take_unneeded() {
+            staged.finish();
+        }
+        if let (Some(version), Some(directory)) = (file.known(), node.parent().directory())
+            && !file.is_changed()
+            && !file.is_removed()
+        {
+            let name = node.own_key().as_bytes();
+            directory.note_stored(Item::new(name, Found::File(version)));
+        }
+        self.changed.settle(node);
     }
 
     /// Makes objects of all files whose keys begin with this.
@@ -349,8 +379,11 @@ impl Writer {
         }
     }
 
-    /// Of a file that has no name any more there is nothing to send.
+    /// Of a file that has no name any more there is nothing to send, now or after a kill.
     pub(super) fn forget(&self, node: &Node) {
+        if let Some(staged) = node.file().and_then(File::staged) {
+            staged.withdraw();
+        }
         self.changed.settle(node);
     }
 
@@ -390,6 +423,7 @@ impl Writer {
             });
         };
         if let Some(size) = attributes.size {
+            file.take_failure()?;
             access::check_write(call.credentials, &before)?;
             Error::FileTooLarge.when(size > FILE_BYTES_MAX)?;
             if size != before.size || file.is_changed() {
@@ -423,6 +457,9 @@ impl Writer {
         }
         let failed = self.send_all(&files);
         if how == Finish::Sync {
+            for (node, error) in &failed {
+                fail_if_given_up(node, error);
+            }
             return failed
                 .into_iter()
                 .next()
@@ -455,6 +492,7 @@ impl Writer {
         let _alone = file.hold_to_send();
         let content = self.to_send(node, file)?;
         let Some(content) = content else {
+            self.settle(node, file);
             return Ok(false);
         };
         self.sender.journal(node, file, &content)?;
@@ -470,13 +508,17 @@ impl Writer {
             let place = self.tree.data().remote().describe();
             tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
             self.changed.note_failed(node, AGAIN_AFTER);
-            if let Some(file) = node.file()
-                && !file.is_changed()
-            {
-                // It was given up, and no caller has waited for it.
-                file.fail(error);
-            }
+            fail_if_given_up(node, &error);
         });
+    }
+}
+
+/// Has the next caller learn that the changes of a file were given up: none has waited for them.
+fn fail_if_given_up(node: &Node, error: &Error) {
+    if let Some(file) = node.file()
+        && !file.is_changed()
+    {
+        file.fail(error.clone());
     }
 }
 

@@ -1,10 +1,12 @@
 //! Files that are changed, over a store in memory.
 
+mod between;
 mod files;
 mod metadata;
 mod names;
 mod random;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,16 +49,21 @@ const MOUNT: How = How {
 /// One gateway to the store.
 struct Gateway {
     files: ObjectFileSystem,
+    tree: Arc<Tree>,
     root: Credentials,
 }
 
 impl Gateway {
     /// With a staging folder, in which another gateway may have left something.
     fn open(store: &Arc<Store>, folder: &TempDir, how: How) -> Self {
+        Self::over(store.clone(), folder.path(), how, true)
+    }
+
+    /// The same over any remote; `has_threads`: threads send, too.
+    fn over(remote: Arc<dyn Remote>, folder: &Path, how: How, has_threads: bool) -> Self {
         let cache = Cache::new(CacheOptions::new(4 * BYTES_MIN)).unwrap();
-        let opened = Staging::open(folder.path(), "bucket", 1 << 30).unwrap();
+        let opened = Staging::open(folder, "bucket", 1 << 30).unwrap();
         let staging = opened.staging.clone();
-        let remote: Arc<dyn Remote> = store.clone();
         let data = Data::new(remote, &cache, None, Some(staging.clone()));
         let tree = Arc::new(Tree::new(
             data,
@@ -67,7 +74,11 @@ impl Gateway {
             part_bytes_min: 100,
             ..Sizes::default()
         };
-        let uploader = Uploader::new(sizes, Budget::default(), true);
+        let budget = match has_threads {
+            true => Budget::default(),
+            false => Budget::new(32 << 20, 0),
+        };
+        let uploader = Uploader::new(sizes, budget, true);
         let sender = Sender::new(&tree, &staging, uploader);
         let handling = Handling {
             acknowledge: how.acknowledge,
@@ -75,10 +86,14 @@ impl Gateway {
         };
         let how = (handling, how.is_at_once);
         let with = (sender, Leftovers::new(opened.uploads));
-        let writer = Writer::start(&tree, Guard::guarded(), with, how);
+        let writer = Writer::new(&tree, Guard::guarded(), with, how);
+        if has_threads {
+            writer.run();
+        }
         writer.resume(opened.journaled);
         Self {
             files: ObjectFileSystem::with_writer(writer),
+            tree,
             root: Credentials::root(),
         }
     }

@@ -214,9 +214,15 @@ impl StagedFile {
     /// The object was made: nothing is needed any more. Waits for the request that is carried out,
     /// and for the disk if there is a record. Later writes fail.
     pub fn finish(&self) {
+        self.0.state.lock().is_closed = true;
+        self.withdraw();
+    }
+
+    /// Nothing is to be uploaded after a kill: there is no record any more. The bytes stay as long
+    /// as the file is used. Waits as [`Self::finish`] does.
+    pub fn withdraw(&self) {
         let turn = self.0.take_turn();
         let mut state = self.0.state.lock();
-        state.is_closed = true;
         let Fate::Journaled(bytes) = state.fate else {
             return;
         };

@@ -1,0 +1,181 @@
+//! What comes between a change and its end: another gateway, a kill, an answer that is lost, a call
+//! of another program.
+
+use std::sync::Mutex;
+
+use pagewell_object_client::Error as RemoteError;
+
+use super::super::testing::Fault;
+use super::*;
+
+const JOURNAL: How = How {
+    acknowledge: Acknowledge::Journal,
+    ..MOUNT
+};
+
+/// Believes no listing for long.
+const WARY: How = How {
+    age: Duration::ZERO,
+    ..MOUNT
+};
+
+/// A request, and what came of a write meanwhile.
+type Attempt = (Asked, Result<()>);
+
+fn store() -> Arc<Store> {
+    Arc::new(Store::new(100, 1000))
+}
+
+/// A gateway starts with what one that is killed now leaves.
+fn restarted(gateway: Gateway, store: &Arc<Store>, folder: &TempDir) -> (Gateway, TempDir) {
+    let copy = TempDir::new().unwrap();
+    for entry in std::fs::read_dir(folder.path()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    // Nothing of it runs any more.
+    std::mem::forget(gateway);
+    (Gateway::open(store, &copy, JOURNAL), copy)
+}
+
+fn is_kept(failed: Result<()>) -> bool {
+    matches!(failed, Err(Error::Io(text)) if text.contains("kept in "))
+}
+
+#[test]
+fn a_name_that_was_removed_here_and_made_by_another_is_another_file() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, WARY);
+    for has_it_open in [false, true] {
+        store.place("a", b"old", &Vec::new());
+        let id = gateway.find("a").unwrap();
+        let opened = has_it_open.then(|| gateway.files.open(&gateway.call(), &id));
+        gateway.write(&id, 0, b"lost with its name").unwrap();
+        gateway.remove("a").unwrap();
+        store.place("a", b"new", &Vec::new());
+        let id = gateway.find("a").unwrap();
+        drop(opened);
+        assert_eq!(gateway.read(&id).unwrap(), b"new");
+        gateway.write(&id, 3, b"er").unwrap();
+        gateway.commit(&id).unwrap();
+        assert_eq!(store.bytes("a").unwrap(), b"newer");
+        gateway.remove("a").unwrap();
+    }
+}
+
+#[test]
+fn a_sync_that_gives_up_files_has_the_next_caller_of_each_learn_of_it() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let ids = ["a", "b"].map(|name| gateway.create(name).unwrap());
+    for (name, id) in ["a", "b"].iter().zip(&ids) {
+        gateway.write(id, 0, b"mine").unwrap();
+        store.place(name, b"theirs", &Vec::new());
+    }
+    assert!(is_kept(gateway.files.finish(Finish::Sync).map(drop)));
+    assert!(is_kept(gateway.commit(&ids[0])));
+    assert!(is_kept(gateway.cut(&ids[1], 1)));
+    assert_eq!(gateway.read(&ids[1]).unwrap(), b"theirs");
+}
+
+#[test]
+fn a_create_does_not_throw_changes_away_whose_object_another_has_removed() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    store.place("a", b"before", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, WARY);
+    let id = gateway.find("a").unwrap();
+    gateway.write(&id, 0, b"changed").unwrap();
+    store.remove("a");
+    assert!(is_kept(gateway.create("a").map(drop)));
+    gateway.create("a").unwrap();
+    gateway.commit(&id).unwrap();
+    assert_eq!(store.bytes("a").unwrap(), b"");
+}
+
+#[test]
+fn what_was_journaled_and_removed_while_it_was_open_does_not_come_back() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, JOURNAL);
+    let id = gateway.create("a").unwrap();
+    let opened = gateway.files.open(&gateway.call(), &id).unwrap();
+    gateway.write(&id, 0, b"gone").unwrap();
+    gateway.commit(&id).unwrap();
+    gateway.remove("a").unwrap();
+    assert_eq!(gateway.read(&id).unwrap(), b"gone");
+    let (gateway, _folder) = restarted(gateway, &store, &folder);
+    gateway.files.finish(Finish::Sync).unwrap();
+    assert_eq!(store.keys(), Vec::<String>::new());
+    drop(opened);
+}
+
+#[test]
+fn a_commit_of_a_file_that_is_as_it_was_takes_its_record_away() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    store.place("a", b"", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, JOURNAL);
+    let id = gateway.find("a").unwrap();
+    for size in [1000, 0] {
+        gateway.cut(&id, size).unwrap();
+        gateway.commit(&id).unwrap();
+    }
+    let (gateway, _folder) = restarted(gateway, &store, &folder);
+    assert_eq!(gateway.read(&id).unwrap(), b"");
+    gateway.files.finish(Finish::Sync).unwrap();
+    assert_eq!(changes(&store), []);
+}
+
+#[test]
+fn an_object_whose_answer_was_lost_is_known_once_it_is_found() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, JOURNAL);
+    gateway.create("a").unwrap();
+    store.hook(|_, asked| match asked {
+        Asked::Put(..) => Fault::After(RemoteError::Unreachable("lost".to_owned())),
+        _ => Fault::None,
+    });
+    gateway.files.finish(Finish::Sync).unwrap_err();
+    store.unhook();
+    gateway.files.finish(Finish::Sync).unwrap();
+    // Its name is that of a listing again, and nothing is left to be done after a kill.
+    store.place("a", b"by another", &Vec::new());
+    gateway.tree.root().directory().unwrap().expire();
+    let id = gateway.find("a").unwrap();
+    assert_eq!(gateway.read(&id).unwrap(), b"by another");
+    store.remove("a");
+    let (gateway, _folder) = restarted(gateway, &store, &folder);
+    gateway.files.finish(Finish::Sync).unwrap();
+    assert_eq!(store.keys(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_written_while_a_file_is_moved_waits() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Arc::new(Gateway::open(&store, &folder, MOUNT));
+    let id = gateway.create("from").unwrap();
+    gateway.write(&id, 0, b"bytes").unwrap();
+    let written: Arc<Mutex<Vec<Attempt>>> = Arc::default();
+    let (writer, seen) = (gateway.clone(), written.clone());
+    store.hook(move |_, asked| {
+        let mut seen = seen.lock().unwrap();
+        let is_again = matches!(asked, Asked::Put(key, _) if key == "from") && !seen.is_empty();
+        if matches!(asked, Asked::Put(..) | Asked::Delete(_)) && !is_again {
+            let call = Call::new(&writer.root, false);
+            let written = writer.files.write(&call, &id, 5, b"!", Stability::Unstable);
+            seen.push((asked.clone(), written.map(drop)));
+        }
+        Fault::None
+    });
+    gateway.rename("from", "to").unwrap();
+    store.unhook();
+    // The first came before the move, and is in what was moved.
+    assert_eq!(store.bytes("to").unwrap(), b"bytes!");
+    let written = written.lock().unwrap();
+    let moves = written.iter().filter(|(_, result)| result.is_err());
+    let waits = Err(Error::WouldBlock);
+    let wanted = [
+        Asked::Put("to".to_owned(), 6),
+        Asked::Delete("from".to_owned()),
+    ];
+    let wanted = wanted.map(|asked| (asked, waits.clone()));
+    assert_eq!(moves.cloned().collect::<Vec<_>>(), wanted);
+}
