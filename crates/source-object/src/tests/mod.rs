@@ -5,6 +5,7 @@ mod files;
 mod metadata;
 mod names;
 mod random;
+mod two_gateways;
 
 use std::path::Path;
 use std::sync::Arc;
