@@ -105,6 +105,19 @@ impl Tree {
         if let Some(node) = self.nodes.get(identifier.hash(), identifier.kind()) {
             return Ok(node);
         }
+        let asked = self.asked(call, &self.root);
+        match self.search(asked, &identifier) {
+            // Another gateway may have made it since what is believed was listed.
+            Err(Error::Stale) if !self.age.is_zero() => {
+                let age = asked.since.elapsed();
+                self.search(Asked { age, ..asked }, &identifier)
+            }
+            found => found,
+        }
+    }
+
+    /// The object of an identifier, by the listings on its way.
+    fn search(&self, asked: Asked<'_>, identifier: &Identifier) -> Result<Arc<Node>> {
         let depth = identifier.depth().ok_or(Error::Stale)?;
         let mut searched = 0;
         let mut left = vec![(self.root.clone(), 0)];
@@ -117,7 +130,12 @@ impl Tree {
                 continue;
             };
             let mut found = None;
-            let read = directory.read(self.asked(call, &node), 0, &mut |item, at| {
+            let asked = Asked {
+                key: node.key(),
+                is_root: node.hash() == self.root.hash(),
+                ..asked
+            };
+            let read = directory.read(asked, 0, &mut |item, at| {
                 let is_directory = item.found == Found::Directory;
                 let hash = self.hash(&node, item);
                 let is_it =

@@ -75,3 +75,49 @@ fn what_pagewell_keeps_in_the_bucket_is_not_shown() {
         Err(Error::NotPermitted)
     ));
 }
+
+/// A client whose gateway is gone goes on with what it has made, at another one that had listed all
+/// of it before.
+#[test]
+fn handles_of_another_gateway_are_known_to_one_whose_listings_are_older() {
+    let store = Arc::new(Store::new(100, 1000));
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let how = How {
+        is_at_once: true,
+        ..MOUNT
+    };
+    let [one, two] = [0, 1].map(|number| Gateway::open(&store, &folders[number], how));
+    one.make_directory("d").unwrap();
+    assert_eq!(two.names(""), ["d"]);
+    assert!(two.names("d").is_empty());
+    one.make_directory("d/sub").unwrap();
+    let id = one.create("d/sub/file").unwrap();
+    one.write(&id, 0, b"bytes").unwrap();
+    one.commit(&id).unwrap();
+    assert_eq!(two.read(&id).unwrap(), b"bytes");
+    two.write(&id, 5, b", more").unwrap();
+    two.commit(&id).unwrap();
+    assert_eq!(store.bytes("d/sub/file").unwrap(), b"bytes, more");
+    // What is gone is gone.
+    let gone = one.create("d/gone").unwrap();
+    one.remove("d/gone").unwrap();
+    let asked = two.files.attributes(&two.call(), &gone);
+    assert_eq!(asked.map(|_| ()), Err(Error::Stale));
+}
+
+/// What a client sent to a gateway that was killed it sends again to the next, since that has
+/// another verifier.
+#[test]
+fn gateways_have_verifiers_of_their_own() {
+    let store = Arc::new(Store::new(100, 1000));
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let [one, two] = [0, 1].map(|number| Gateway::open(&store, &folders[number], MOUNT));
+    let id = one.create("file").unwrap();
+    one.commit(&id).unwrap();
+    let verifier = |gateway: &Gateway| {
+        let committed = gateway.files.commit(&gateway.call(), &id, 0, 0);
+        committed.unwrap().verifier
+    };
+    assert_eq!(verifier(&one), verifier(&one));
+    assert_ne!(verifier(&one), verifier(&two));
+}
