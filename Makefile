@@ -53,6 +53,10 @@ test-strangers: ## Other people's servers and clients, against docs/INTEROPERABI
 
 test-objects: ## Other people's object stores and web servers, against docs/INTEROPERABILITY.md
 	@tests/objects/run.sh
+	@scripts/packages.sh test
+	@for ack in store journal; do \
+		tests/objects/gateways.sh --rounds 10 --ack $$ack || [ $$? = 77 ] || exit 1; \
+	done
 
 package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler and a network)
 	@scripts/package.sh
