@@ -12,6 +12,7 @@
 
 mod bucket;
 mod faults;
+mod files;
 mod place;
 mod support;
 mod web;
