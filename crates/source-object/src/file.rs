@@ -161,6 +161,12 @@ impl File {
     /// had: what memory has of it can be read on. One that refuses is not.
     pub(super) fn ask(&self, key: &str, data: &Data) -> Result<Shown> {
         let at = Instant::now();
+        let state = self.state.lock();
+        if state.is_removed {
+            // What has its key now is another file.
+            return state.shown().ok_or(Error::NotFound);
+        }
+        drop(state);
         match data.remote().head(key) {
             Ok(found) => {
                 self.see(&found.version, Some(found.metadata), at);
@@ -628,6 +634,11 @@ impl File {
         let mut state = self.state.lock();
         state.removed_at = Some(Instant::now());
         state.opens > 0
+    }
+
+    /// Whether a program has it open.
+    pub(super) fn is_open(&self) -> bool {
+        self.state.lock().opens > 0
     }
 
     /// Whether its name is gone.

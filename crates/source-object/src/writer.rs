@@ -195,9 +195,37 @@ impl Writer {
     /// Notes that a file is about to have changes.
     pub(super) fn note_changed(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         match self.changed.note(node) {
-            Some(first) if call.may_block => self.send(&first),
-            Some(_) => Err(Error::WouldBlock),
-            None => Ok(()),
+            Some(first) if call.may_block => self.send_alone(&first),
+            Some(_) => return Err(Error::WouldBlock),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Has the file that takes the most of a staging folder that is nearly full become an object:
+    /// then it needs no place there.
+    fn make_room(&self, call: &Call<'_>) -> Result<()> {
+        if !self.sender.staging().is_nearly_full() {
+            return Ok(());
+        }
+        Error::WouldBlock.unless(call.may_block)?;
+        let files = self.changed.due(Duration::ZERO, Duration::ZERO);
+        let staged = files.iter().map(|node| (staged_bytes(node), node));
+        if let Some((1.., node)) = staged.max_by_key(|(bytes, _)| *bytes) {
+            self.send_alone(node);
+        }
+        Ok(())
+    }
+
+    /// The error of a write that found no room.
+    fn refused(&self, error: Error) -> Error {
+        let staging = self.sender.staging();
+        match error {
+            Error::Io(text) if staging.is_nearly_full() => {
+                let folder = staging.path().display();
+                Error::FullBelow(format!("{text}; {folder} is full (see --staging-dir-size)"))
+            }
+            other => gone(other),
         }
     }
 
@@ -221,6 +249,7 @@ impl Writer {
         let verifier = self.verifier();
         file.take_failure()?;
         if count > 0 {
+            self.make_room(call)?;
             self.note_changed(call, node)?;
             let of = (node.key(), self.tree.data());
             let mut changed = 0;
@@ -228,7 +257,7 @@ impl Writer {
             if call.may_block && written == Err(Error::WouldBlock) {
                 return Err(Error::TryLater);
             }
-            written.map_err(gone)?;
+            written.map_err(|error| self.refused(error))?;
         }
         if is_stable {
             self.commit(node)?;
@@ -504,12 +533,17 @@ impl Writer {
         self.leftovers.clear(self);
         let due = self.changed.due(JOURNALED_FOR, QUIET_FOR);
         side_by_side(self.sender.uploader().budget(), &due, &|node| {
-            let Err(error) = self.send(node) else { return };
-            let place = self.tree.data().remote().describe();
-            tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
-            self.changed.note_failed(node, AGAIN_AFTER);
-            fail_if_given_up(node, &error);
+            self.send_alone(node);
         });
+    }
+
+    /// Sends a file that no program of its own waits for.
+    fn send_alone(&self, node: &Arc<Node>) {
+        let Err(error) = self.send(node) else { return };
+        let place = self.tree.data().remote().describe();
+        tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
+        self.changed.note_failed(node, AGAIN_AFTER);
+        fail_if_given_up(node, &error);
     }
 }
 
@@ -525,6 +559,12 @@ fn fail_if_given_up(node: &Node, error: &Error) {
 /// What a file has that neither the store nor this disk has.
 fn lost_bytes(node: &Arc<Node>) -> u64 {
     node.file().map_or(0, File::changed_bytes)
+}
+
+/// What a file takes of the staging folder.
+fn staged_bytes(node: &Node) -> u64 {
+    let staged = node.file().and_then(File::staged);
+    staged.map_or(0, |staged| staged.stored_bytes())
 }
 
 impl Drop for Writer {

@@ -219,6 +219,11 @@ impl Folder {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// Whether less than a quarter of the room is left.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.used_bytes() / 3 >= self.bytes_max / 4
+    }
+
     /// A file has a record with so many bytes, which had another one before, or none.
     pub(crate) fn count_journaled(&self, before: Option<u64>, now: Option<u64>) {
         let mut count = self.journaled.lock();

@@ -62,6 +62,12 @@ impl Staging {
         self.folder.used_bytes()
     }
 
+    /// Whether less than a quarter of the room is left.
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        self.folder.is_nearly_full()
+    }
+
     /// Files with a record, and the bytes that these promise.
     #[must_use]
     pub fn journaled(&self) -> Count {

@@ -222,3 +222,29 @@ fn what_is_journaled_is_sent_by_the_next_run() {
     assert_eq!(store.bytes("old").unwrap(), b"beFTre");
     assert_eq!(store.bytes("new").unwrap().len(), 100_003);
 }
+
+#[test]
+fn a_file_larger_than_the_staging_folder_becomes_an_object_meanwhile() {
+    const MIB: usize = 1 << 20;
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let how = How {
+        staging_bytes_max: 24 << 20,
+        ..MOUNT
+    };
+    let gateway = Gateway::open(&store, &folder, how);
+    let (one, other) = (
+        gateway.create("one").unwrap(),
+        gateway.create("two").unwrap(),
+    );
+    gateway.write(&other, 0, b"little").unwrap();
+    // The cache has room for a part of it.
+    for number in 0..64 {
+        let bytes = vec![u8::try_from(number).unwrap(); MIB];
+        gateway.write(&one, (number * MIB) as u64, &bytes).unwrap();
+    }
+    assert!(store.bytes("one").is_some() && store.bytes("two").is_none());
+    gateway.commit(&one).unwrap();
+    let stored = store.bytes("one").unwrap();
+    assert_eq!(stored.len(), 64 * MIB);
+    assert!((0..64).all(|at| usize::from(stored[at * MIB + 7]) == at));
+}

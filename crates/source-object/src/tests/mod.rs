@@ -36,6 +36,7 @@ struct How {
     acknowledge: Acknowledge,
     is_at_once: bool,
     age: Duration,
+    staging_bytes_max: u64,
     has_metadata: bool,
 }
 
@@ -44,6 +45,7 @@ const MOUNT: How = How {
     acknowledge: Acknowledge::Store,
     is_at_once: false,
     age: Duration::from_secs(3600),
+    staging_bytes_max: 1 << 30,
     has_metadata: false,
 };
 
@@ -63,7 +65,7 @@ impl Gateway {
     /// The same over any remote; `has_threads`: threads send, too.
     fn over(remote: Arc<dyn Remote>, folder: &Path, how: How, has_threads: bool) -> Self {
         let cache = Cache::new(CacheOptions::new(4 * BYTES_MIN)).unwrap();
-        let opened = Staging::open(folder, "bucket", 1 << 30).unwrap();
+        let opened = Staging::open(folder, "bucket", how.staging_bytes_max).unwrap();
         let staging = opened.staging.clone();
         let data = Data::new(remote, &cache, None, Some(staging.clone()));
         let tree = Arc::new(Tree::new(
