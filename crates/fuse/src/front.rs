@@ -238,7 +238,19 @@ impl Front {
     fn finish<R: Refuse, T>(&self, reply: R, answer: Result<T>, finish: impl FnOnce(&Self, R, T)) {
         match answer {
             Ok(answer) => finish(self, reply, answer),
-            Err(error) => reply.refuse(Errno::from_i32(error.to_errno().raw_os_error())),
+            Err(error) => {
+                self.report(&error);
+                reply.refuse(Errno::from_i32(error.to_errno().raw_os_error()));
+            }
+        }
+    }
+
+    /// A program sees only "I/O error"; the log says where, and limits the lines by source.
+    fn report(&self, error: &Error) {
+        if let Some(text) = error.trouble() {
+            names::STORAGE_ERRORS.add(1);
+            let source = self.files.describe();
+            tracing::error!(limit = source, source, "storage: {text}");
         }
     }
 
