@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_base::sync::Mutex;
 
-use super::identifier::Hash;
+use super::identifier::{Hash, Turn};
 use super::node::Node;
 
 /// Such files, beyond which the one that was changed first is sent before another is changed.
@@ -16,7 +16,7 @@ pub(super) const FILES_MAX: usize = 16_384;
 
 /// See the module's text.
 #[derive(Default)]
-pub(super) struct Changed(Mutex<HashMap<Hash, Entry>>);
+pub(super) struct Changed(Mutex<HashMap<(Hash, Turn), Entry>>);
 
 struct Entry {
     node: Arc<Node>,
@@ -28,12 +28,16 @@ struct Entry {
     retry_at: Option<Instant>,
 }
 
+fn object(node: &Node) -> (Hash, Turn) {
+    (node.hash(), node.turn())
+}
+
 impl Changed {
     /// Notes a change of a file. One that should be sent to make room.
     pub(super) fn note(&self, node: &Arc<Node>) -> Option<Arc<Node>> {
         let mut files = self.0.lock();
         let now = Instant::now();
-        if let Some(entry) = files.get_mut(&node.hash()) {
+        if let Some(entry) = files.get_mut(&object(node)) {
             entry.changed_at = now;
             return None;
         }
@@ -46,20 +50,20 @@ impl Changed {
             journaled_at: None,
             retry_at: None,
         };
-        files.insert(node.hash(), entry);
+        files.insert(object(node), entry);
         first
     }
 
     /// Notes that the changes of a file are durable here.
     pub(super) fn note_journaled(&self, node: &Node) {
-        if let Some(entry) = self.0.lock().get_mut(&node.hash()) {
+        if let Some(entry) = self.0.lock().get_mut(&object(node)) {
             entry.journaled_at.get_or_insert_with(Instant::now);
         }
     }
 
     /// Notes that a file could not be sent, and is to be tried again after a pause.
     pub(super) fn note_failed(&self, node: &Node, pause: Duration) {
-        if let Some(entry) = self.0.lock().get_mut(&node.hash()) {
+        if let Some(entry) = self.0.lock().get_mut(&object(node)) {
             entry.retry_at = Some(Instant::now() + pause);
         }
     }
@@ -71,10 +75,10 @@ impl Changed {
             .file()
             .is_none_or(|file| !file.is_changed() || file.is_removed())
         {
-            let entry = files.remove(&node.hash());
+            let entry = files.remove(&object(node));
             drop(files);
             drop(entry);
-        } else if let Some(entry) = files.get_mut(&node.hash()) {
+        } else if let Some(entry) = files.get_mut(&object(node)) {
             entry.journaled_at = None;
         }
     }

@@ -162,7 +162,7 @@ impl File {
     pub(super) fn ask(&self, key: &str, data: &Data) -> Result<Shown> {
         let at = Instant::now();
         let state = self.state.lock();
-        if state.is_removed {
+        if state.removed_at.is_some() {
             // What has its key now is another file.
             return state.shown().ok_or(Error::NotFound);
         }

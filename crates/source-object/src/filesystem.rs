@@ -107,7 +107,8 @@ impl ObjectFileSystem {
 /// Attributes with the number of the identifier that was asked for: an object that has moved keeps
 /// it for those that know it by that.
 fn as_asked(id: &FileId, attributes: Attributes) -> Attributes {
-    let number = Identifier::of_id(id).map(|identifier| identifier.hash().number());
+    let number =
+        Identifier::of_id(id).map(|identifier| identifier.hash().number(identifier.turn()));
     Attributes {
         file_id: number.unwrap_or(attributes.file_id),
         ..attributes
@@ -255,7 +256,7 @@ impl FileSystem for ObjectFileSystem {
                 let entry = entry.and_then(|child| self.tree.entry(&child, &item.found));
                 visit(&DirectoryEntry {
                     name: &item.name,
-                    file_id: self.tree.hash(&node, item).number(),
+                    file_id: self.tree.number(&node, item),
                     cookie: item.cookie,
                     entry,
                 })

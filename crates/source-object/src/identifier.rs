@@ -4,11 +4,15 @@
 //!
 //! ```text
 //! 0  layout  1
-//! 1  kind    1 directory, 2 file
-//! 2  depth   slashes of the key below the root
+//! 1  kind    two bits: 1 directory, 2 file; above them, and in byte 3, the turn
+//! 2  depth   slashes of the key below the root, at most 255
 //! 4  hash    16 bytes, of bucket and key
 //! 20 hints   for each directory between the root and the object some bits of its own hash
 //! ```
+//!
+//! The *turn* tells objects apart that have a key one after the other, while memory knows both: one
+//! that was moved away, or removed while it was open, and the one that was made in its place.
+//! Others do not know it, and take the object that has the key.
 //!
 //! The object of an identifier that memory has lost is searched for from the root: of the
 //! directories that a listing gives, those whose hash has the bits of the hint are listed in turn.
@@ -25,6 +29,8 @@ const LAYOUT: u8 = 1;
 const HEAD_BYTES: usize = 20;
 const HINT_BITS: usize = 8 * (SERVED_ID_BYTES_MAX - HEAD_BYTES);
 const HINT_BITS_EACH_MAX: usize = 16;
+/// Turns begin again from here.
+const TURNS: u16 = 1 << 14;
 
 /// What tells a key from all others of all buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,9 +49,9 @@ impl Hash {
         self.0
     }
 
-    /// The number of the object (an inode number).
-    pub(super) fn number(self) -> u64 {
-        self.halves().0.max(2)
+    /// The number of the object (an inode number) that has it in this turn.
+    pub(super) fn number(self, turn: Turn) -> u64 {
+        (self.halves().0 ^ u64::from(turn.0) << 24).max(2)
     }
 
     /// The first `bits` bits, at most 16.
@@ -53,6 +59,16 @@ impl Hash {
         let whole = u32::from(u16::from_le_bytes([self.0[8], self.0[9]]));
         let mask = (1_u32 << bits.min(HINT_BITS_EACH_MAX)) - 1;
         u16::try_from(whole & mask).unwrap_or(u16::MAX)
+    }
+}
+
+/// See the module's text. Most keys have one object for as long as memory knows them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Turn(u16);
+
+impl Turn {
+    pub(super) fn next(self) -> Self {
+        Self((self.0 + 1) % TURNS)
     }
 }
 
@@ -105,17 +121,19 @@ pub(super) enum Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identifier {
     kind: Kind,
+    turn: Turn,
     hash: Hash,
-    depth: u16,
+    depth: u8,
     hints: [u8; HINT_BITS / 8],
 }
 
 impl Identifier {
     /// Of an object below these directories, from the root's child on.
-    pub(super) fn new(kind: Kind, hash: Hash, ancestors: &[Hash]) -> Self {
-        let depth = u16::try_from(ancestors.len()).unwrap_or(u16::MAX);
+    pub(super) fn new(kind: Kind, (hash, turn): (Hash, Turn), ancestors: &[Hash]) -> Self {
+        let depth = u8::try_from(ancestors.len()).unwrap_or(u8::MAX);
         let mut identifier = Self {
             kind,
+            turn,
             hash,
             depth,
             hints: [0; HINT_BITS / 8],
@@ -141,6 +159,10 @@ impl Identifier {
 
     pub(super) fn hash(&self) -> Hash {
         self.hash
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        self.turn
     }
 
     fn bits_each(&self) -> usize {
@@ -171,8 +193,8 @@ impl Identifier {
         let bits = self.bits_each() * usize::from(self.depth).min(HINT_BITS);
         let mut bytes = [0; SERVED_ID_BYTES_MAX];
         bytes[0] = LAYOUT;
-        bytes[1] = self.kind as u8;
-        bytes[2..4].copy_from_slice(&self.depth.to_le_bytes());
+        let [low, high] = (self.turn.0 << 2 | self.kind as u16).to_le_bytes();
+        (bytes[1], bytes[2], bytes[3]) = (low, self.depth, high);
         bytes[4..HEAD_BYTES].copy_from_slice(&self.hash.0);
         bytes[HEAD_BYTES..].copy_from_slice(&self.hints);
         let length = HEAD_BYTES + bits.div_ceil(8);
@@ -185,16 +207,18 @@ impl Identifier {
         let (head, hints) = bytes
             .split_first_chunk::<HEAD_BYTES>()
             .ok_or(Error::BadId)?;
-        let kind = match head[1] {
+        let [_, low, depth, high, hash @ ..] = *head;
+        let word = u16::from_le_bytes([low, high]);
+        let kind = match word & 3 {
             1 => Kind::Directory,
             2 => Kind::File,
             _ => return Err(Error::BadId),
         };
-        let [_, _, low, high, hash @ ..] = *head;
         let mut identifier = Self {
             kind,
+            turn: Turn(word >> 2),
             hash: Hash(hash),
-            depth: u16::from_le_bytes([low, high]),
+            depth,
             hints: [0; HINT_BITS / 8],
         };
         let place = identifier
@@ -223,24 +247,26 @@ mod tests {
         let hasher = KeyHasher::new("bucket");
         for depth in [0, 1, 2, 15, 16, 40, 239, 240] {
             let way = ancestors(depth);
-            let made = Identifier::new(Kind::File, hasher.of("key"), &way);
+            let turn = Turn(TURNS - 1).next().next();
+            let made = Identifier::new(Kind::File, (hasher.of("key"), turn), &way);
             let id = made.to_id();
             assert!(id.as_bytes().len() <= SERVED_ID_BYTES_MAX);
             let found = Identifier::of_id(&id).unwrap();
             assert_eq!(found, made);
-            assert_eq!(found.depth(), Some(depth));
+            assert_eq!((found.depth(), found.turn()), (Some(depth), Turn(1)));
             for (at, directory) in way.iter().enumerate() {
                 assert!(found.may_pass(at, *directory));
             }
         }
-        let deep = Identifier::new(Kind::File, hasher.of("key"), &ancestors(241));
+        let deep = Identifier::new(Kind::File, (hasher.of("key"), Turn(0)), &ancestors(241));
         assert_eq!(Identifier::of_id(&deep.to_id()).unwrap().depth(), None);
     }
 
     #[test]
     fn hints_keep_other_directories_out() {
         let way = ancestors(3);
-        let made = Identifier::new(Kind::Directory, KeyHasher::new("bucket").of("key"), &way);
+        let key = (KeyHasher::new("bucket").of("key"), Turn::default());
+        let made = Identifier::new(Kind::Directory, key, &way);
         let others = (100..2100).map(|number| KeyHasher::new("bucket").of(&format!("{number}")));
         let passing = others.filter(|other| made.may_pass(1, *other)).count();
         assert!(passing < 5, "{passing} of 2000");
@@ -248,9 +274,10 @@ mod tests {
 
     #[test]
     fn what_is_no_identifier_is_refused() {
-        let good = Identifier::new(Kind::File, hash_of("key"), &ancestors(2)).to_id();
+        let key = (hash_of("key"), Turn::default());
+        let good = Identifier::new(Kind::File, key, &ancestors(2)).to_id();
         let good = good.as_bytes();
-        for (at, value) in [(0, 2), (1, 0), (1, 3), (2, 1), (3, 1)] {
+        for (at, value) in [(0, 2), (1, 0), (1, 3), (2, 1)] {
             let mut bytes = good.to_vec();
             bytes[at] = value;
             let id = FileId::new(&bytes).unwrap();

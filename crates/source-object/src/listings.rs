@@ -104,7 +104,7 @@ mod tests {
     };
 
     use super::super::directory::Asked;
-    use super::super::identifier::{Kind, hash_of};
+    use super::super::identifier::{Kind, Turn, hash_of};
     use super::*;
 
     /// Every directory has a thousand prefixes, but for one that is silent.
@@ -146,7 +146,12 @@ mod tests {
     }
 
     fn directory(key: &str) -> Arc<Node> {
-        Arc::new(Node::new(Kind::Directory, hash_of(key), key, None))
+        Arc::new(Node::new(
+            Kind::Directory,
+            (hash_of(key), Turn::default()),
+            key,
+            None,
+        ))
     }
 
     fn asked<'a>(remote: &'a Names, key: &'a str) -> Asked<'a> {

@@ -337,6 +337,8 @@ impl<'a> Names<'a> {
 
     /// Notes that a file has lost its name.
     fn removed(&self, place: &Place<'_>, item: &Item, node: &Arc<Node>, file: &File) {
+        // What is made with this name is another file.
+        self.tree().orphaned(node);
         if !file.remove() {
             // No program has it open.
             self.writer.give_up(file);

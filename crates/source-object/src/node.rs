@@ -6,7 +6,7 @@ use pagewell_fs::FileId;
 
 use super::directory::Directory;
 use super::file::File;
-use super::identifier::{Hash, Identifier, Kind};
+use super::identifier::{Hash, Identifier, Kind, Turn};
 
 /// See the module's text. It keeps the directories above it.
 pub(super) struct Node {
@@ -24,7 +24,12 @@ enum Body {
 
 impl Node {
     /// The object with this key in a directory; without one, the root.
-    pub(super) fn new(kind: Kind, hash: Hash, key: &str, parent: Option<&Arc<Self>>) -> Self {
+    pub(super) fn new(
+        kind: Kind,
+        hash: (Hash, Turn),
+        key: &str,
+        parent: Option<&Arc<Self>>,
+    ) -> Self {
         let ancestors = parent.map_or_else(Vec::new, |parent| parent.way());
         Self {
             identifier: Identifier::new(kind, hash, &ancestors),
@@ -51,6 +56,10 @@ impl Node {
 
     pub(super) fn hash(&self) -> Hash {
         self.identifier.hash()
+    }
+
+    pub(super) fn turn(&self) -> Turn {
+        self.identifier.turn()
     }
 
     pub(super) fn id(&self) -> FileId {

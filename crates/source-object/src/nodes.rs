@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use pagewell_base::sync::Mutex;
 
 use super::file::File;
-use super::identifier::{Hash, Kind};
+use super::identifier::{Hash, Identifier, Kind, Turn};
 use super::node::Node;
 
 /// Objects that are kept though nothing uses them.
@@ -19,31 +19,91 @@ pub(super) const KEPT_MAX: usize = 65_536;
 /// Files with pages in memory that are kept on, of those that would be forgotten, for one that is.
 const PASSED_OVER_MAX: usize = 16;
 
+/// Identifiers of earlier objects of one key that lead anywhere.
+const EARLIER_MAX: usize = 64;
+
 /// See the module's text.
 #[derive(Default)]
 pub(super) struct Nodes(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    known: HashMap<(Hash, bool), Weak<Node>>,
+    known: HashMap<(Hash, bool), Known>,
     /// Those that came last at the back.
     kept: VecDeque<Arc<Node>>,
 }
 
-impl Nodes {
-    /// The object, if memory has it.
-    pub(super) fn get(&self, hash: Hash, kind: Kind) -> Option<Arc<Node>> {
-        let state = self.0.lock();
-        state.known.get(&(hash, kind == Kind::Directory))?.upgrade()
+/// The objects of one key.
+#[derive(Default)]
+struct Known {
+    /// The one that has the key now, or had it last.
+    node: Weak<Node>,
+    turn: Turn,
+    /// It has lost the key.
+    is_over: bool,
+    /// What the identifiers of earlier turns lead to.
+    earlier: VecDeque<(Turn, Weak<Node>)>,
+}
+
+impl Known {
+    fn of(&self, turn: Turn) -> Option<Arc<Node>> {
+        if turn == self.turn && !self.is_over {
+            return self.node.upgrade();
+        }
+        let mut earlier = self.earlier.iter();
+        earlier.find(|(of, _)| *of == turn)?.1.upgrade()
     }
 
-    /// Has the identifier of an object that has moved lead to what it is now.
+    /// Whether any identifier leads anywhere.
+    fn is_used(&self) -> bool {
+        let mut earlier = self.earlier.iter();
+        self.node.strong_count() > 0 || earlier.any(|(_, node)| node.strong_count() > 0)
+    }
+}
+
+impl Nodes {
+    /// The object, if memory has it.
+    pub(super) fn get(&self, identifier: &Identifier) -> Option<Arc<Node>> {
+        let key = (identifier.hash(), identifier.kind() == Kind::Directory);
+        let state = self.0.lock();
+        let known = state.known.get(&key)?;
+        // The turns of other processes are not known.
+        let turn = identifier.turn();
+        known.of(turn).or_else(|| known.of(known.turn))
+    }
+
+    /// The turn of the object that has a key.
+    pub(super) fn turn(&self, hash: Hash, kind: Kind) -> Turn {
+        let state = self.0.lock();
+        let known = state.known.get(&(hash, kind == Kind::Directory));
+        known.map_or_else(Turn::default, |known| known.turn)
+    }
+
+    /// Has the identifier of an object that has lost its key lead to what it is now, perhaps
+    /// itself. The next object of that key has another identifier.
     pub(super) fn lead(&self, from: &Node, to: &Arc<Node>) {
         let mut state = self.0.lock();
-        let is_directory = from.directory().is_some();
-        state
-            .known
-            .insert((from.hash(), is_directory), Arc::downgrade(to));
+        let key = (from.hash(), from.directory().is_some());
+        let known = state.known.entry(key).or_default();
+        if known.node.strong_count() == 0 {
+            known.turn = from.turn();
+        }
+        known.is_over |= known.turn == from.turn();
+        known.earlier.retain(|(_, node)| node.strong_count() > 0);
+        if known.earlier.len() >= EARLIER_MAX {
+            known.earlier.pop_front();
+        }
+        known.earlier.push_back((from.turn(), Arc::downgrade(to)));
+    }
+
+    /// Those whose keys begin so.
+    pub(super) fn below(&self, prefix: &str) -> Vec<Arc<Node>> {
+        let state = self.0.lock();
+        let nodes = state.known.values().filter(|known| !known.is_over);
+        let nodes: Vec<_> = nodes.filter_map(|known| known.node.upgrade()).collect();
+        drop(state);
+        let is_below = |node: &Arc<Node>| node.key() != prefix && node.key().starts_with(prefix);
+        nodes.into_iter().filter(is_below).collect()
     }
 
     /// The object, made by `make` if memory has none.
@@ -51,20 +111,21 @@ impl Nodes {
         &self,
         hash: Hash,
         kind: Kind,
-        make: impl FnOnce() -> Node,
+        make: impl FnOnce(Turn) -> Node,
     ) -> Arc<Node> {
         let mut state = self.0.lock();
-        let known = state.known.get(&(hash, kind == Kind::Directory));
-        // One that has moved leaves its place to a new one.
-        if let Some(node) = known.and_then(Weak::upgrade)
-            && node.hash() == hash
-        {
+        let known = state
+            .known
+            .entry((hash, kind == Kind::Directory))
+            .or_default();
+        if known.is_over {
+            known.turn = known.turn.next();
+            known.is_over = false;
+        } else if let Some(node) = known.node.upgrade() {
             return node;
         }
-        let node = Arc::new(make());
-        state
-            .known
-            .insert((hash, kind == Kind::Directory), Arc::downgrade(&node));
+        let node = Arc::new(make(known.turn));
+        known.node = Arc::downgrade(&node);
         state.kept.push_back(node.clone());
         let mut forgotten = Vec::new();
         for passed_over in 0..=PASSED_OVER_MAX {
@@ -80,7 +141,7 @@ impl Nodes {
             }
         }
         if state.known.len() > 2 * KEPT_MAX.max(state.kept.len()) {
-            state.known.retain(|_, node| node.strong_count() > 0);
+            state.known.retain(|_, known| known.is_used());
         }
         drop(state);
         // Its pages go with it, and perhaps the directories above it: not under the lock.

@@ -80,9 +80,11 @@ impl Names<'_> {
         };
         let shown = file.shown().ok_or(Error::Stale)?;
         let version = self.move_object((node, file), (&new, replaced), there)?;
-        self.writer.give_up(replaced);
-        replaced.made(&version, None, shown.modified);
         self.writer.forget(&new);
+        let new = self.without_readers(&new, replaced, target);
+        if let Some(file) = new.file() {
+            file.made(&version, None, shown.modified);
+        }
         file.remove();
         self.writer.give_up(file);
         self.tree().moved(node, &new);
@@ -92,6 +94,19 @@ impl Names<'_> {
         note_made(&new, Found::File(version), true);
         drop((quiet, alone));
         Ok(())
+    }
+
+    /// The file that has a name from now on: another one than before, if that is open, so that
+    /// those who read it read none of the new bytes.
+    fn without_readers(&self, old: &Arc<Node>, file: &File, target: &Place<'_>) -> Arc<Node> {
+        if !file.is_open() {
+            self.writer.give_up(file);
+            return old.clone();
+        }
+        file.remove();
+        self.tree().orphaned(old);
+        let key = target.key();
+        self.tree().made(&target.directory, Kind::File, &key)
     }
 
     /// Gives the object of a file the key of another, and returns its version there.
@@ -160,6 +175,7 @@ impl Names<'_> {
             directory.begin_empty();
         }
         self.tree().moved(node, &new);
+        self.tree().moved_below(node.key(), new.key());
         if let Some(directory) = source.directory.directory() {
             directory.note_removed(item);
         }

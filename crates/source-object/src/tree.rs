@@ -8,7 +8,7 @@ use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result};
 use super::data::Data;
 use super::directory::{Asked, Directory};
 use super::file::File;
-use super::identifier::{Hash, Identifier, KeyHasher, Kind};
+use super::identifier::{Hash, Identifier, KeyHasher, Kind, Turn};
 use super::listing::{Found, Item};
 use super::listings::{BYTES_MAX, Listings};
 use super::name::HIDDEN;
@@ -50,7 +50,8 @@ impl Tree {
         (age, has_metadata): (Duration, bool),
     ) -> Self {
         let hasher = KeyHasher::new(bucket);
-        let root = Arc::new(Node::new(Kind::Directory, hasher.of(prefix), prefix, None));
+        let root = (hasher.of(prefix), Turn::default());
+        let root = Arc::new(Node::new(Kind::Directory, root, prefix, None));
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
         Self {
             data,
@@ -102,7 +103,7 @@ impl Tree {
         if identifier.hash() == self.root.hash() {
             return Ok(self.root.clone());
         }
-        if let Some(node) = self.nodes.get(identifier.hash(), identifier.kind()) {
+        if let Some(node) = self.nodes.get(&identifier) {
             return Ok(node);
         }
         let asked = self.asked(call, &self.root);
@@ -176,7 +177,7 @@ impl Tree {
         let key = item.key(parent.key());
         let kind = item.kind();
         let hash = self.hasher.of_object(kind, &key);
-        let make = || Node::new(kind, hash, &key, Some(parent));
+        let make = |turn| Node::new(kind, (hash, turn), &key, Some(parent));
         let node = self.nodes.get_or_make(hash, kind, make);
         if let (Found::File(version), Some(file)) = (&item.found, node.file())
             && (!file.is_changed() || file.is_removed())
@@ -205,20 +206,51 @@ impl Tree {
         name == HIDDEN.as_bytes() && directory.hash() == self.root.hash()
     }
 
-    /// Notes that an object is another one now, to which its identifier leads as long as possible.
+    /// Notes that an object is another one now, to which its identifier leads as long as possible;
+    /// what is made in its place is not taken for it.
     pub(super) fn moved(&self, from: &Node, to: &Arc<Node>) {
         self.nodes.lead(from, to);
+    }
+
+    /// The same of all that is below a directory.
+    pub(super) fn moved_below(&self, from: &str, to: &str) {
+        for node in self.nodes.below(from) {
+            let rest = node.key().strip_prefix(from).unwrap_or_default();
+            let Some(new) = self.at([to, rest].concat().as_str()) else {
+                continue;
+            };
+            if let Some(file) = node.file() {
+                file.remove();
+            }
+            self.nodes.lead(&node, &new);
+        }
+    }
+
+    /// Notes that an object has lost its name.
+    pub(super) fn orphaned(&self, node: &Arc<Node>) {
+        self.nodes.lead(node, node);
+    }
+
+    /// The number of an object in a directory.
+    pub(super) fn number(&self, directory: &Node, item: &Item) -> u64 {
+        let hash = self.hash(directory, item);
+        hash.number(self.nodes.turn(hash, item.kind()))
     }
 
     /// The object that is made with a key.
     pub(super) fn made(&self, parent: &Arc<Node>, kind: Kind, key: &str) -> Arc<Node> {
         let hash = self.hasher.of_object(kind, key);
-        let make = || Node::new(kind, hash, key, Some(parent));
+        let make = |turn| Node::new(kind, (hash, turn), key, Some(parent));
         self.nodes.get_or_make(hash, kind, make)
     }
 
     /// The file with this key; `None`: it is not below the root.
     pub(super) fn made_at(&self, key: &str) -> Option<Arc<Node>> {
+        self.at(key).filter(|node| node.file().is_some())
+    }
+
+    /// The file, or the directory, with this key.
+    fn at(&self, key: &str) -> Option<Arc<Node>> {
         let mut rest = key.strip_prefix(self.root.key())?;
         let mut parent = self.root.clone();
         while let Some((segment, behind)) = rest.split_once('/') {
@@ -226,7 +258,10 @@ impl Tree {
             parent = self.made(&parent, Kind::Directory, &key);
             rest = behind;
         }
-        (!rest.is_empty()).then(|| self.made(&parent, Kind::File, key))
+        if rest.is_empty() {
+            return Some(parent);
+        }
+        Some(self.made(&parent, Kind::File, key))
     }
 
     /// Attributes that are believed, or asked for now.
@@ -234,7 +269,11 @@ impl Tree {
         let Some(file) = node.file() else {
             return Ok(self.of_directory(node));
         };
-        if let Some(shown) = file.fresh(self.age, self.has_metadata) {
+        let shown = match file.is_removed() {
+            true => Some(file.shown().ok_or(Error::Stale)?),
+            false => file.fresh(self.age, self.has_metadata),
+        };
+        if let Some(shown) = shown {
             return Ok(self.of_file(node, &shown));
         }
         let parent = node.parent();
@@ -297,8 +336,8 @@ impl Tree {
             size: shown.length_bytes,
             used: shown.length_bytes,
             device: marks.device.unwrap_or_default(),
-            filesystem_id: self.root.hash().number(),
-            file_id: node.hash().number(),
+            filesystem_id: self.root.hash().number(Turn::default()),
+            file_id: node.hash().number(node.turn()),
             accessed: marks.accessed.unwrap_or(modified),
             modified,
             changed: shown.changed,

@@ -121,3 +121,63 @@ fn gateways_have_verifiers_of_their_own() {
     assert_eq!(verifier(&one), verifier(&one));
     assert_ne!(verifier(&one), verifier(&two));
 }
+
+#[test]
+fn a_name_that_was_moved_or_removed_is_another_file_when_it_is_made_again() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let made = |path: &str, bytes: &[u8]| {
+        let id = gateway.create(path).unwrap();
+        gateway.write(&id, 0, bytes).unwrap();
+        gateway.commit(&id).unwrap();
+        id
+    };
+    let first = made("file.lock", b"first");
+    gateway.rename("file.lock", "file").unwrap();
+    // What knows the file by its old identifier has it still, when there is another lock.
+    let second = made("file.lock", b"second");
+    assert_ne!(first, second);
+    assert_eq!(gateway.read(&first).unwrap(), b"first");
+    gateway.write(&first, 0, b"FIRST").unwrap();
+    gateway.commit(&first).unwrap();
+    assert_eq!(store.bytes("file").unwrap(), b"FIRST");
+    assert_eq!(store.bytes("file.lock").unwrap(), b"second");
+    // It is replaced while a program reads it.
+    let reader = gateway.files.open(&gateway.call(), &first).unwrap();
+    let old = gateway.find("file").unwrap();
+    gateway.rename("file.lock", "file").unwrap();
+    let new = gateway.find("file").unwrap();
+    assert_ne!(old, new);
+    assert_eq!(gateway.read(&new).unwrap(), b"second");
+    assert_eq!(gateway.read(&old).unwrap(), b"FIRST");
+    drop(reader);
+    // It is removed, and made by another writer.
+    gateway.remove("file").unwrap();
+    store.place("file", b"of another", &Vec::new());
+    assert_eq!(gateway.read(&new), Err(Error::Stale));
+    store.remove("file");
+    let again = made("file", b"again");
+    gateway.write(&again, 0, b"AGAIN").unwrap();
+    gateway.commit(&again).unwrap();
+    assert_eq!(store.bytes("file").unwrap(), b"AGAIN");
+}
+
+#[test]
+fn a_directory_that_was_moved_takes_its_open_files_along() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    gateway.make_directory("logs").unwrap();
+    gateway.make_directory("logs/deep").unwrap();
+    let old = gateway.create("logs/deep/log").unwrap();
+    gateway.write(&old, 0, b"old").unwrap();
+    gateway.rename("logs", "old-logs").unwrap();
+    gateway.make_directory("logs").unwrap();
+    gateway.make_directory("logs/deep").unwrap();
+    let new = gateway.create("logs/deep/log").unwrap();
+    gateway.write(&new, 0, b"new").unwrap();
+    gateway.write(&old, 0, b"OLD").unwrap();
+    gateway.commit(&new).unwrap();
+    gateway.commit(&old).unwrap();
+    assert_eq!(store.bytes("logs/deep/log").unwrap(), b"new");
+    assert_eq!(store.bytes("old-logs/deep/log").unwrap(), b"OLD");
+}

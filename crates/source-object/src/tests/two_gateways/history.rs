@@ -363,7 +363,11 @@ impl Shared {
         self.log(format!("{gateway} removes {name}"));
         match member.gateway.remove(name) {
             Ok(()) if member.link.is_dead() => {}
-            Ok(()) => self.chronicle.lock().note_removed(gateway, name),
+            Ok(()) => {
+                self.chronicle.lock().note_removed(gateway, name);
+                // What is made with the name is another file than the open one.
+                member.opens.lock().retain(|open| open.0 != name);
+            }
             Err(error) => self.learn(member, gateway, &error),
         }
     }
@@ -381,8 +385,9 @@ impl Shared {
             Ok(()) if member.link.is_dead() => {}
             Ok(()) => {
                 self.chronicle.lock().note_renamed(gateway, from, to);
-                // An identifier leads to another file when its name is given once more.
-                member.opens.lock().retain(|open| open.0 != from);
+                // What has either name from now on is another file than the open one.
+                let is_other = |name: &str| name != from && name != to;
+                member.opens.lock().retain(|open| is_other(&open.0));
             }
             Err(error) => self.learn(member, gateway, &error),
         }

@@ -56,6 +56,7 @@ fn histories(seeds: std::ops::Range<u64>, faults: u64) {
             is_at_once: random.below(2) == 0,
             age: [Duration::ZERO, MOUNT.age][random.below(2) as usize],
             has_metadata: false,
+            ..MOUNT
         };
         let how = [how(), how()];
         let setup = Setup {
