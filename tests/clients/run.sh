@@ -27,7 +27,7 @@ if [ $# -gt 0 ]; then
 else
     mapfile -t names < <(cd "$here/scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//')
     # None of those that take minutes is to be the last one, alone.
-    long=(mount-nfs-ganesha fuse-data fuse-memory mount-nfs-gone mount-nfs-silent fuse-posix)
+    long=(mount-nfs-ganesha fuse-data fuse-memory mount-nfs-gone mount-nfs-silent mount-nfs-tier fuse-posix)
     mapfile -t rest < <(printf '%s\n' "${names[@]}" | grep -vxF "$(printf '%s\n' "${long[@]}")")
     names=("${long[@]}" "${rest[@]}")
 fi

@@ -1,5 +1,6 @@
 //! Pages of remote objects on a disk of this machine, behind memory: what was fetched once is there
-//! after a restart.
+//! after a restart. Names and attributes are not: they are believed for seconds, and asked for
+//! again whatever the disk has. A listing of 10,000 names is ten requests.
 //!
 //! ```text
 //!   DIR/pages   slots of 64 KiB, each a page of one version of one object, or anything
@@ -25,12 +26,14 @@
 //! the rings of `device` carry them: fixed slots need no log, no cleaning and no second copy in
 //! memory.
 //!
-//! **Known weaknesses.** Parts of pages are not kept. An object of a server that gives no strong
-//! tag is not kept, as its versions may look alike. One process has the folder.
+//! **Known weaknesses.** Parts of pages are not kept. One process has the folder. Versions are told
+//! apart by what uses the tier: what may look alike, as without a strong tag, it must not bring.
 
 mod index;
 mod record;
 mod tier;
+mod version;
 
 pub use record::{PAGE_BYTES, PageName};
 pub use tier::{Tier, WRITING_PAGES_MAX};
+pub use version::{TierVersion, fill};

@@ -161,7 +161,7 @@ pub(crate) fn nfs(
 ) -> anyhow::Result<Opened> {
     let mut url = nfs_url(storage.url()?)?;
     url.options.read_only |= !purpose.writes();
-    let mounted = NfsFileSystem::mount(&url, engine.cache()?)
+    let mounted = NfsFileSystem::mount_over(&url, engine.cache()?, engine.tier()?)
         .map_err(|error| right_export(error, shown, purpose))?;
     Ok(Opened {
         dirty_limit: Some(mounted.store().dirty_limit()),

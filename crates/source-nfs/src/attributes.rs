@@ -152,7 +152,7 @@ impl Ages {
 }
 
 /// Time from `then` to `now`; none when `then` is in the future.
-fn since(then: Timestamp, now: Timestamp) -> Duration {
+pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
     let nanoseconds =
         |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
     let difference = nanoseconds(now) - nanoseconds(then);

@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use pagewell_cache::{Cache, LENGTH_BYTES_MAX, OpenOptions, ReadAheadRule};
+use pagewell_disk_tier::Tier;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Coherence, FileId, Limits};
 use pagewell_sunrpc::client::{
@@ -23,7 +24,7 @@ use super::files::{Files, NODES_MAX};
 use super::filesystem::NfsFileSystem;
 use super::objects::Objects;
 use super::options::{NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
-use super::remote::{Remote, RemoteStore};
+use super::remote::{MountTier, Remote, RemoteStore};
 use super::root::Root;
 use super::url::Url;
 
@@ -59,6 +60,18 @@ impl NfsFileSystem {
     /// # Errors
     /// With the export and the reason: the server cannot be reached, or refuses.
     pub fn mount(url: &Url, cache: &Cache) -> Result<Self, OpenError> {
+        Self::mount_over(url, cache, None)
+    }
+
+    /// [`Self::mount`], with pages in a disk tier behind the cache.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn mount_over(
+        url: &Url,
+        cache: &Cache,
+        tier: Option<Arc<Tier>>,
+    ) -> Result<Self, OpenError> {
         let name = url.name();
         let refused = |reason: &dyn std::fmt::Display| OpenError::new(&name, &reason.to_string());
         let options = &url.options;
@@ -97,7 +110,8 @@ impl NfsFileSystem {
             Unusable::Version4Only => refused(&mounted.version_4_only()),
             Unusable::Other(reason) => refused(&reason),
         })?;
-        Ok(assemble(client, mounted, &volume, url, cache))
+        let tier = tier.map(|tier| MountTier::new(tier, url));
+        Ok(assemble(client, mounted, &volume, url, (cache, tier)))
     }
 }
 
@@ -107,7 +121,7 @@ fn assemble(
     mounted: Mounted,
     volume: &Volume,
     url: &Url,
-    cache: &Cache,
+    (cache, tier): (&Cache, Option<MountTier>),
 ) -> NfsFileSystem {
     let options = &url.options;
     let information = &volume.information;
@@ -124,7 +138,7 @@ fn assemble(
         information.write_bytes_preferred,
     );
     let transfers = (read_bytes, write_bytes);
-    let remote = Arc::new(Remote::new(calls.clone(), files.clone(), transfers));
+    let remote = Arc::new(Remote::new(calls.clone(), files.clone(), transfers, tier));
     let mut open = open_options(cache.open_options(), options.read_ahead, read_bytes);
     open.latency = Some(volume.latency);
     let store = cache.open_store(Arc::new(RemoteStore::new(&remote)), open);

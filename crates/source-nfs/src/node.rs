@@ -78,12 +78,21 @@ pub(super) struct Uncommitted {
     pub differs: bool,
 }
 
+/// A state of a file, and how often calls of ours had changed it then.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    pub state: WccAttributes,
+    pub file_id: u64,
+    own_changes: u64,
+}
+
 /// What changes of a node.
 #[derive(Debug, Default)]
 pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
-    /// When they were.
+    /// When they were, and when the call was sent that reported them.
     at: Moment,
+    sent: Moment,
     /// The user that made it here, and the owner that the server has given it.
     maker: Option<(u32, u32)>,
     /// When its attributes were set: nothing of before tells what they are.
@@ -315,6 +324,7 @@ impl State {
         };
         self.believed = Some((reported.attributes, until));
         self.at = reported.answered;
+        self.sent = reported.sent;
         self.length.reported(reported.attributes.size);
         true
     }
@@ -365,6 +375,24 @@ impl State {
             attributes.link_count = attributes.link_count.saturating_sub(1);
         }
         Some(attributes)
+    }
+
+    /// The newest state that is known, where no call of ours may have made another since, and
+    /// everything of it is safe at the server.
+    pub(super) fn quiet(&self) -> Option<Quiet> {
+        let (known, _) = self.believed?;
+        let is_of_now = self.sent > self.unreported_at.max(self.set_at);
+        let is_reported = is_of_now && !self.consistency.is_changing();
+        (is_reported && !self.is_uncommitted()).then(|| Quiet {
+            state: known.wcc(),
+            file_id: known.file_id,
+            own_changes: self.own_changes,
+        })
+    }
+
+    /// Whether no call of ours was to change it since.
+    pub(super) fn is_quiet_since(&self, quiet: &Quiet) -> bool {
+        self.own_changes == quiet.own_changes
     }
 
     /// What is left of a directory that programs have open and that has no name any more: the

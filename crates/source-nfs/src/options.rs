@@ -32,6 +32,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const ID_MAX: u32 = u32::MAX - 1;
 /// Longest injected round trip.
 const DELAY_MAX: Duration = Duration::from_secs(10);
+/// How long a file must not have changed for its pages to be kept on a disk: longer than any tick
+/// of a server's clock, and than clocks of machines usually differ.
+const KEPT_AFTER: Duration = Duration::from_secs(60);
 
 /// The options: how they are written, with what is to be filled in in capitals, and what they do.
 pub const OPTIONS: [(&str, &str); 14] = [
@@ -152,6 +155,8 @@ pub struct NfsOptions {
     pub gid: Option<u32>,
     /// A round trip that is added to each call, for measuring.
     pub delay: Option<Duration>,
+    /// How long a file must not have changed for the disk tier to keep its pages.
+    pub kept_after: Duration,
 }
 
 impl Default for NfsOptions {
@@ -174,6 +179,7 @@ impl Default for NfsOptions {
             uid: None,
             gid: None,
             delay: None,
+            kept_after: KEPT_AFTER,
         }
     }
 }
@@ -443,6 +449,7 @@ mod tests {
             uid: Some(1000),
             gid: Some(0),
             delay: Some(Duration::from_micros(100)),
+            kept_after: KEPT_AFTER,
         };
         assert_eq!(all, expected);
         let undone = ["rw", "hard", "async", "cto", "readahead=auto", "ac"];

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_device::{Error as DeviceError, Geometry, Operation, Outcome, Request, complete};
-use pagewell_disk_tier::{PAGE_BYTES, PageName, Tier};
+use pagewell_disk_tier::{PAGE_BYTES, Tier, TierVersion};
 use pagewell_object_client::{Error as RemoteError, Remote, Result as RemoteResult, Sink, Version};
 use rustix::io::Errno;
 
@@ -36,7 +36,7 @@ pub(super) struct RemoteVersion {
     remote: Arc<dyn Remote>,
     key: Box<str>,
     version: Version,
-    tier: Option<ObjectTier>,
+    tier: Option<TierVersion>,
     /// As messages call it.
     name: String,
     /// The remote has another version, or none.
@@ -60,10 +60,9 @@ impl RemoteVersion {
         // Without a strong tag two versions may look alike.
         let tag = version.strong_etag().unwrap_or_default();
         let text = format!("{place}\n{key}\n{}\n{tag}", version.length_bytes);
-        let tier = tier.filter(|_| !version.is_weak()).map(|tier| ObjectTier {
-            tier,
-            object: hash_of(&text).bytes(),
-        });
+        let tier = tier
+            .filter(|_| !version.is_weak())
+            .map(|tier| TierVersion::new(tier, hash_of(&text).bytes(), version.length_bytes));
         Self {
             tier,
             name,
@@ -113,7 +112,7 @@ impl RemoteVersion {
     }
 
     /// Fetches what a request is for; pages that come whole go to the tier.
-    fn fetch(self: &Arc<Self>, request: Request, tier: Option<&ObjectTier>) {
+    fn fetch(self: &Arc<Self>, request: Request, tier: Option<&TierVersion>) {
         let offset = request.offset();
         let there = request.bytes_there(self.version.length_bytes);
         let mut arrival = Arrival {
@@ -135,96 +134,14 @@ impl RemoteVersion {
 
     /// Takes from the tier the pages that it has, and fetches the others, those side by side with
     /// one request.
-    fn read_through(self: &Arc<Self>, tier: &ObjectTier, request: Request) {
-        let mut lengths = Vec::new();
-        let mut are_kept = Vec::new();
-        let (mut at, end) = (request.offset(), request.offset() + request.len() as u64);
-        while at < end {
-            let next = (at / PAGE_BYTES as u64 + 1) * PAGE_BYTES as u64;
-            let length = usize::try_from(next.min(end) - at).unwrap_or(PAGE_BYTES);
-            let is_kept = tier.tier.has(&tier.name_at(at));
-            match (lengths.last_mut(), are_kept.last()) {
-                (Some(before), Some(false)) if !is_kept => *before += length,
-                _ => {
-                    lengths.push(length);
-                    are_kept.push(is_kept);
-                }
-            }
-            at += length as u64;
-        }
-        for (piece, is_kept) in request.split(&lengths).into_iter().zip(are_kept) {
-            if is_kept {
-                self.take(tier, piece);
-            } else {
+    fn read_through(self: &Arc<Self>, tier: &TierVersion, request: Request) {
+        for (piece, is_kept) in tier.pieces(request) {
+            if !is_kept {
                 self.fetch(piece, Some(tier));
+                continue;
             }
-        }
-    }
-
-    /// Serves a request within one page from the tier, or fetches it where the tier has lost it.
-    fn take(self: &Arc<Self>, tier: &ObjectTier, mut request: Request) {
-        let (from, tier) = (self.clone(), tier.clone());
-        let name = tier.name_at(request.offset());
-        let within = usize::try_from(request.offset() % PAGE_BYTES as u64).unwrap_or(0);
-        let there = request.bytes_there(self.version.length_bytes);
-        let again = tier.clone();
-        again.tier.read(name, move |found| {
-            let found = found.and_then(|page| page.get(within..within + there));
-            let Some(mut bytes) = found else {
-                return from.fetch(request, Some(&tier));
-            };
-            for place in request.slices_mut() {
-                let (now, later) = bytes.split_at(place.len().min(bytes.len()));
-                let (filled, behind) = place.split_at_mut(now.len());
-                filled.copy_from_slice(now);
-                behind.fill(0);
-                bytes = later;
-            }
-            complete_whole(request);
-        });
-    }
-}
-
-/// The pages of one version in the disk tier.
-#[derive(Clone)]
-struct ObjectTier {
-    tier: Arc<Tier>,
-    object: [u8; 16],
-}
-
-impl ObjectTier {
-    /// The page with this byte.
-    fn name_at(&self, offset: u64) -> PageName {
-        PageName {
-            object: self.object,
-            page: offset / PAGE_BYTES as u64,
-        }
-    }
-
-    /// Keeps those pages that a request has brought whole, to their end or that of the object.
-    fn keep(&self, request: &Request, length_bytes: u64) {
-        let mut page = Vec::with_capacity(PAGE_BYTES);
-        let mut at = request.offset();
-        for mut bytes in request.slices() {
-            while !bytes.is_empty() {
-                let within = usize::try_from(at % PAGE_BYTES as u64).unwrap_or(0);
-                let (now, later) = bytes.split_at(bytes.len().min(PAGE_BYTES - within));
-                bytes = later;
-                if page.len() == within {
-                    page.extend_from_slice(now);
-                }
-                let start = at - within as u64;
-                at += now.len() as u64;
-                let wanted = (length_bytes.saturating_sub(start)).min(PAGE_BYTES as u64);
-                let wanted = usize::try_from(wanted).unwrap_or(PAGE_BYTES);
-                if wanted > 0 && page.len() >= wanted {
-                    let whole = page.get(..wanted).unwrap_or_default();
-                    self.tier.write(self.name_at(start), whole);
-                }
-                if at.is_multiple_of(PAGE_BYTES as u64) {
-                    page.clear();
-                }
-            }
+            let (from, again) = (self.clone(), tier.clone());
+            tier.take(piece, move |piece| from.fetch(piece, Some(&again)));
         }
     }
 }
@@ -254,7 +171,7 @@ fn complete_at(request: Request, transferred_bytes: usize, error: DeviceError) {
 struct Arrival {
     from: Arc<RemoteVersion>,
     /// Where whole pages go, too.
-    tier: Option<ObjectTier>,
+    tier: Option<TierVersion>,
     request: Option<Request>,
     /// Bytes of all segments that are filled.
     filled_bytes: usize,
@@ -307,7 +224,7 @@ impl Arrival {
         match result {
             Ok(()) => {
                 if let Some(tier) = &self.tier {
-                    tier.keep(&request, self.from.version.length_bytes);
+                    tier.keep(&request);
                 }
                 complete_whole(request);
             }

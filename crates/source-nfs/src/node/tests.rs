@@ -221,3 +221,31 @@ fn what_was_not_reported_is_not_after_a_change() {
     answer.attributes.mode = 0o600;
     assert_eq!(end(Some(&answer)), None);
 }
+
+#[test]
+fn a_state_is_quiet_that_no_call_of_ours_may_have_changed() {
+    let (moments, node) = (Moments::default(), node());
+    let is_quiet = || node.lock().quiet().is_some();
+    let look = || node.look(&reported(&moments, moments.now(), 10));
+    assert!(!is_quiet(), "nothing is known");
+    assert_eq!(look(), Ok(()));
+    assert!(is_quiet());
+    let before = node.lock().quiet().unwrap();
+    assert!(node.lock().is_quiet_since(&before));
+    let sent = moments.now();
+    node.begin_change();
+    assert!(!is_quiet(), "on its way");
+    assert!(!node.lock().is_quiet_since(&before));
+    let _ = node.end_change(None, Some(&reported(&moments, sent, 10)), moments.now());
+    assert!(is_quiet(), "reported");
+    node.begin_change();
+    node.end_unanswered(moments.now());
+    assert!(!is_quiet(), "not reported");
+    assert_eq!(look(), Ok(()));
+    assert!(is_quiet());
+    node.lock().cut(10, moments.now());
+    assert!(!is_quiet(), "set");
+    assert_eq!(look(), Ok(()));
+    node.lock().length_mut().wrote(5);
+    assert!(!is_quiet(), "not at the server");
+}

@@ -23,6 +23,7 @@
 //! **Patience.** What the server is not ready for is sent again after a pause, by one thread, which
 //! begins with the first such call. At the end of the mount all of it ends at once.
 
+mod kept;
 mod write;
 
 use std::sync::atomic::AtomicBool;
@@ -45,6 +46,9 @@ use super::calls::{Calls, Patience};
 use super::convert;
 use super::files::Files;
 use super::node::{Node, User};
+
+use kept::Keeping;
+pub(super) use kept::MountTier;
 
 /// Requests worked on at a time.
 const QUEUE_DEPTH: u32 = 64;
@@ -71,6 +75,7 @@ pub(super) struct Remote {
     nobody: EncodedCredential,
     /// The server has no COMMIT.
     lacks_commit: AtomicBool,
+    tier: Option<MountTier>,
 }
 
 impl RemoteStore {
@@ -128,6 +133,7 @@ impl Remote {
         calls: Arc<Calls>,
         files: Arc<Files>,
         (read_bytes, write_bytes): (u32, u32),
+        tier: Option<MountTier>,
     ) -> Self {
         Self {
             nobody: calls.options().own_credential(),
@@ -137,6 +143,7 @@ impl Remote {
             read_bytes,
             write_bytes,
             lacks_commit: AtomicBool::new(false),
+            tier,
         }
     }
 
@@ -218,13 +225,31 @@ struct Reading {
     /// How many users were refused it: see [`super::node::State::reads_for`].
     refusals: usize,
     patience: Patience,
+    /// The read that it is a piece of, if that is to be kept.
+    keeping: Option<Arc<Keeping>>,
 }
 
 impl Remote {
     fn read(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         debug_assert_eq!(request.operation(), Operation::Read);
+        match self.tier.as_ref().and_then(|tier| tier.version(node)) {
+            Some(version) => self.read_through(node, &version, request),
+            None => self.read_from_server(node, request, None),
+        }
+    }
+
+    fn read_from_server(
+        self: &Arc<Self>,
+        node: &Arc<Node>,
+        request: Request,
+        keeping: Option<Arc<Keeping>>,
+    ) {
         let (offset, length) = (request.offset(), request.len());
-        let known = node.lock().length().at_server().saturating_sub(offset);
+        let file_bytes = node.lock().length().at_server();
+        if let Some(keeping) = keeping.as_ref().filter(|one| !one.has_length(file_bytes)) {
+            keeping.differs();
+        }
+        let known = file_bytes.saturating_sub(offset);
         let inside = usize::try_from(known).unwrap_or(usize::MAX).min(length);
         let mut lengths = pieces(inside, self.read_bytes);
         if inside < length {
@@ -242,6 +267,7 @@ impl Remote {
                 done: 0,
                 refusals: 0,
                 patience: self.calls.patience(),
+                keeping: keeping.clone(),
             });
         }
     }
@@ -282,6 +308,9 @@ impl Remote {
                 let _ = self
                     .files
                     .look(&reading.node, head.file_attributes.as_ref(), sent);
+                if let Some(keeping) = &reading.keeping {
+                    keeping.answered(&reading.node, head.file_attributes.as_ref());
+                }
                 let rest = reading.request.len() - reading.done;
                 reading.done += rest.min(head.count as usize);
                 let is_short = head.end_of_file && reading.done < reading.request.len();
@@ -317,6 +346,9 @@ impl Remote {
             reading.request.succeed();
         } else if head.end_of_file || is_past_end(&reading, head) {
             // Another client made it shorter: what is behind the end is nothing.
+            if let Some(keeping) = &reading.keeping {
+                keeping.differs();
+            }
             fill_with_zeros(reading.request, reading.done);
         } else if head.count > 0 {
             self.send_read(reading);

@@ -29,7 +29,7 @@ impl Rig {
         let node = Arc::new(Node::new(FileId::new(b"a").unwrap(), 1));
         node.lock().length_mut().reported(1000);
         let files = Arc::new(Files::new(calls.clone(), 100));
-        let remote = Arc::new(Remote::new(calls, files, (1 << 16, 1 << 16)));
+        let remote = Arc::new(Remote::new(calls, files, (1 << 16, 1 << 16), None));
         Self {
             remote,
             node,

@@ -24,6 +24,7 @@ mod restarted;
 #[cfg(debug_assertions)]
 mod shared;
 mod stopping;
+mod tier;
 mod two;
 mod users;
 mod waiting;

@@ -34,7 +34,7 @@ pub(super) struct Silencer {
 }
 
 impl Silencer {
-    fn new(server: &Server) -> Self {
+    pub(super) fn new(server: &Server) -> Self {
         Self::with(server, |_| true, silence)
     }
 
@@ -83,6 +83,10 @@ impl Silencer {
             has_ended,
             thread: Some(thread),
         }
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(super) fn mount(&self, options: &str) -> Mount {
