@@ -18,6 +18,8 @@ use super::overlay::Overlay;
 
 /// Names asked for at once.
 const PAGE_ENTRIES: u32 = 1000;
+/// In the cookie of a name that lies over the listing, which may have it, too, in another place.
+const OWN: u64 = 1 << 62;
 
 /// See the module's text.
 #[derive(Default)]
@@ -261,6 +263,13 @@ impl Directory {
         visit: &mut dyn FnMut(&Item, Instant) -> bool,
     ) -> Result<(bool, u64)> {
         let mut unusable = 0;
+        if cookie & OWN != 0 {
+            cookie &= !OWN;
+            if let Some(name) = self.own_name(cookie) {
+                return Ok((self.read_own(Some(&name), visit), unusable));
+            }
+            // A newer listing has it.
+        }
         let mut is_begin = cookie <= super::listing::DOTS;
         loop {
             match self.place(asked, cookie, is_begin) {
@@ -307,7 +316,10 @@ impl Directory {
         let items = state.own.after(name, began);
         drop(state);
         let at = began.unwrap_or_else(Instant::now);
-        items.iter().all(|item| visit(item, at))
+        items.into_iter().all(|item| {
+            let cookie = item.cookie | OWN;
+            visit(&Item { cookie, ..item }, at)
+        })
     }
 
     /// Has all that is known of names grow older than it may be.

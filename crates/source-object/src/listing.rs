@@ -398,8 +398,8 @@ fn cookie_of(name: &[u8], is_directory: bool) -> u64 {
     let kind = if is_directory { "/" } else { "" };
     let text = String::from_utf8_lossy(name);
     let (number, _) = hash_of(&[&text, kind].concat()).halves();
-    // Clients of NFS may take it for a signed number.
-    (number >> 1).max(DOTS + 1)
+    // Clients of NFS may take it for a signed number, and one bit is for `directory.rs`.
+    (number >> 2).max(DOTS + 1)
 }
 
 #[cfg(test)]

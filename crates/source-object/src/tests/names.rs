@@ -181,3 +181,39 @@ fn a_directory_that_was_moved_takes_its_open_files_along() {
     assert_eq!(store.bytes("logs/deep/log").unwrap(), b"new");
     assert_eq!(store.bytes("old-logs/deep/log").unwrap(), b"OLD");
 }
+
+#[test]
+fn a_directory_is_read_to_its_end_in_small_pieces_after_changes() {
+    let store = Arc::new(Store::new(100, 1000));
+    let folder = TempDir::new().unwrap();
+    for name in ["a", "b", "c", "d"] {
+        store.place(name, b"old", &Vec::new());
+    }
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    assert_eq!(gateway.names("").len(), 4);
+    // The listing has it, and what was done here lies over it.
+    let changed = gateway.find("b").unwrap();
+    gateway.write(&changed, 0, b"new").unwrap();
+    gateway.commit(&changed).unwrap();
+    gateway.create("e").unwrap();
+    let (mut names, mut cookie) = (Vec::new(), 2);
+    for _ in 0..20 {
+        let mut next = None;
+        let files = &gateway.files;
+        let mut visit = |entry: &pagewell_fs::DirectoryEntry<'_>| {
+            let is_first = next.is_none();
+            if is_first {
+                names.push(String::from_utf8(entry.name.to_vec()).unwrap());
+                next = Some(entry.cookie);
+            }
+            is_first
+        };
+        let root = files.root();
+        let read = files.read_directory(&gateway.call(), &root, cookie, false, &mut visit);
+        read.unwrap();
+        let Some(last) = next else { break };
+        cookie = last;
+    }
+    names.sort();
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+}
