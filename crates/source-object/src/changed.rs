@@ -39,6 +39,10 @@ impl Changed {
         let now = Instant::now();
         if let Some(entry) = files.get_mut(&object(node)) {
             entry.changed_at = now;
+            // One with this name has moved, and another was made.
+            let before = std::mem::replace(&mut entry.node, node.clone());
+            drop(files);
+            drop(before);
             return None;
         }
         let first = files.values().min_by_key(|entry| entry.changed_at);

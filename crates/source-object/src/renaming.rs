@@ -72,7 +72,7 @@ impl Names<'_> {
             content = file
                 .known_content(node.key(), self.tree().data(), true)
                 .ok();
-            // Who writes from here on waits, and finds that the file has moved.
+            // Writers from here on wait, and find that the file has moved.
             let quiet = content.as_ref().map(|content| content.hold_writers());
             if !file.is_changed() {
                 break quiet;

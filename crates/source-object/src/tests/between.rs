@@ -178,4 +178,9 @@ fn what_is_written_while_a_file_is_moved_waits() {
     ];
     let wanted = wanted.map(|asked| (asked, waits.clone()));
     assert_eq!(moves.cloned().collect::<Vec<_>>(), wanted);
+    // The old name is that of another file from now on, which is sent.
+    let id = gateway.create("from").unwrap();
+    gateway.write(&id, 0, b"another").unwrap();
+    gateway.files.finish(Finish::Sync).unwrap();
+    assert_eq!(store.bytes("from").unwrap(), b"another");
 }

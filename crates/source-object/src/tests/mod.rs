@@ -75,6 +75,8 @@ impl Gateway {
         ));
         let sizes = Sizes {
             part_bytes_min: 100,
+            // Small files go in parts, too, where no thread sends them side by side.
+            request_bytes: if has_threads { 1 << 20 } else { 100 },
             ..Sizes::default()
         };
         let budget = match has_threads {

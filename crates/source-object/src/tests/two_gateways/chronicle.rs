@@ -134,7 +134,9 @@ impl Chronicle {
         self.log(format!(
             "  {gateway} makes {name} {tag} of {before_tag:?}, {length} bytes"
         ));
-        let number = snapshot.draft.as_ref().map_or(0, |draft| draft.number);
+        let own = snapshot.draft.as_ref();
+        let own = own.filter(|_| snapshot.comes_from.is_none());
+        let number = own.map_or(0, |draft| draft.number);
         if let Err(reason) = self.check_made(gateway, name, (snapshot, before), &bytes) {
             self.fail(format!("{name} {tag}: {reason}"));
         }
@@ -195,7 +197,11 @@ impl Chronicle {
         }
         // What is written while parts are sent may be in some of them.
         if let Some(now) = &named.drafts[gateway] {
-            contents.extend(now.applied(base));
+            for count in draft.edits.len()..=now.edits.len() {
+                let mut then = now.clone();
+                then.edits.truncate(count);
+                contents.extend(then.applied(base));
+            }
         }
         let fits = |(at, byte): (usize, &u8)| contents.iter().any(|one| one.get(at) == Some(byte));
         let is_long = contents.iter().any(|one| one.len() == bytes.len());
@@ -327,6 +333,11 @@ impl Chronicle {
                 *draft = None;
             }
         }
+    }
+
+    /// Whether a create is on its way.
+    pub(super) fn is_creating(&mut self, gateway: usize, name: &str) -> bool {
+        self.named(name).is_creating[gateway]
     }
 
     /// Whether a file has changes.
@@ -468,6 +479,7 @@ impl Chronicle {
             return;
         };
         let last = named.chain.last().and_then(Option::as_ref);
+        let is_own = last.is_some_and(|last| last.by == (gateway, draft.number));
         let is_known = last.is_some_and(|last| {
             let known = &named.seen[gateway][..draft.known.min(named.seen[gateway].len())];
             known.last() == Some(&last.tag) || last.by == (gateway, draft.number)
@@ -478,7 +490,7 @@ impl Chronicle {
             let written = draft.written(with_all);
             written.iter().enumerate().all(is_there)
         });
-        if is_known && !is_faulty {
+        if is_own || is_known && !is_faulty {
             self.fail(format!(
                 "{name}: a conflict with what the change is based on"
             ));

@@ -129,13 +129,13 @@ impl Shared {
     /// While a file is sent, the same gateway writes to it.
     pub(super) fn own_write(self: &Arc<Self>, gateway: usize, name: &str) {
         let may = NAMES.contains(&name) && !self.is_ending.load(Ordering::Relaxed);
+        // What is written to a file that others have removed ends with a new one of that name.
+        let may = may && !self.chronicle.lock().is_creating(gateway, name);
         if may && self.is_others_turn() {
             self.is_nested.store(true, Ordering::Relaxed);
             let member = self.member(gateway);
-            if self.chronicle.lock().is_changed(gateway, name) {
-                let id = member.gateway.tree.made_at(name).unwrap().id();
-                self.write_if(&member, gateway, (name, &id), false);
-            }
+            let id = member.gateway.tree.made_at(name).unwrap().id();
+            self.write_if(&member, gateway, (name, &id), false);
             self.is_nested.store(false, Ordering::Relaxed);
         }
     }
