@@ -79,9 +79,47 @@ impl Gauge {
         self.value.store(value, Ordering::Relaxed);
     }
 
+    /// Makes the value one higher until what is returned is dropped.
+    #[must_use]
+    pub fn hold(&'static self) -> Held {
+        self.add(1);
+        Held(self)
+    }
+
     /// The value now.
     #[must_use]
     pub fn get(&self) -> i64 {
         self.value.load(Ordering::Relaxed)
+    }
+}
+
+/// One in a gauge.
+pub struct Held(&'static Gauge);
+
+impl Held {
+    /// The gauge.
+    #[must_use]
+    pub fn gauge(&self) -> &'static Gauge {
+        self.0
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_counts_until_it_is_dropped() {
+        static GAUGE: Gauge = Gauge::new("pagewell_held", "Held.");
+        let (one, other) = (GAUGE.hold(), GAUGE.hold());
+        assert_eq!((GAUGE.get(), other.gauge().name), (2, "pagewell_held"));
+        drop(one);
+        assert_eq!(GAUGE.get(), 1);
     }
 }

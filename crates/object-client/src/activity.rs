@@ -1,6 +1,7 @@
 //! What an endpoint was asked, and what that cost.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use pagewell_counters::names;
 
@@ -42,6 +43,8 @@ pub(crate) enum Kind {
 /// Counts that many threads add to; those of all endpoints together are counters of the program.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
+    /// Whether it is no store, which may charge for requests.
+    is_web: bool,
     requests: [AtomicU64; 5],
     retries: AtomicU64,
     throttled: AtomicU64,
@@ -55,6 +58,14 @@ fn add(count: &AtomicU64, by: u64) {
 }
 
 impl Counts {
+    /// Of what is no store.
+    pub(crate) fn of_web() -> Self {
+        Self {
+            is_web: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn request(&self, kind: Kind, sent_bytes: u64) {
         add(&self.requests[kind as usize], 1);
         add(&self.sent_bytes, sent_bytes);
@@ -66,7 +77,15 @@ impl Counts {
             Kind::Delete => &names::OBJECT_DELETES,
         };
         counter.add(1);
+        names::OBJECT_WEB_REQUESTS.add(u64::from(self.is_web));
         names::OBJECT_SENT_BYTES.add(sent_bytes);
+    }
+
+    /// An answer began so long after its request.
+    pub(crate) fn answered(after: Duration) {
+        let nanoseconds = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
+        names::OBJECT_ANSWER_NANOSECONDS.add(nanoseconds);
+        names::OBJECT_ANSWERS.add(1);
     }
 
     pub(crate) fn retry(&self) {

@@ -35,7 +35,7 @@ pub fn open(url: &str, options: &Options) -> Result<Arc<dyn Remote>> {
             path_and_query,
             prefix,
         } => Arc::new(WebRemote::new(Web::new(
-            transport,
+            transport.of_web(),
             origin,
             path_and_query,
             prefix,

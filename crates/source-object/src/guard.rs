@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use pagewell_base::sync::Mutex;
+use pagewell_counters::{Held, names};
 use pagewell_fs::{Error, Result};
 use pagewell_object_client::{
     Answer, Class, Error as RemoteError, Options, Question, Report, probe,
@@ -97,6 +98,8 @@ pub(super) struct Guard {
     kept_in: Option<PathBuf>,
     unguarded_too: bool,
     known: Mutex<Option<Known>>,
+    /// Its place among the buckets of its class that can be written.
+    counted: Mutex<Option<Held>>,
     /// One thread asks, others wait.
     asking: Mutex<()>,
     /// The last warning, which is not repeated.
@@ -124,17 +127,31 @@ impl Guard {
             kept_in: kept_in.map(Path::to_owned),
             unguarded_too,
             known: Mutex::new(None),
+            counted: Mutex::new(None),
             asking: Mutex::new(()),
             warned: Mutex::new(String::new()),
         };
         if let Some(kept) = kept {
-            *guard.known.lock() = Some(Known {
+            guard.keep(Known {
                 class: Some(kept.class()),
                 rights: guard.judge(kept.class(), kept.answers()),
                 until: kept.until(),
             });
         }
         guard
+    }
+
+    fn keep(&self, known: Known) {
+        let gauge = known
+            .rights
+            .as_ref()
+            .ok()
+            .map(|rights| match rights.is_guarded {
+                true => &names::OBJECT_GUARDED,
+                false => &names::OBJECT_UNGUARDED,
+            });
+        *self.counted.lock() = gauge.map(|gauge| gauge.hold());
+        *self.known.lock() = Some(known);
     }
 
     /// Of a store that does all.
@@ -183,7 +200,7 @@ impl Guard {
             return rights;
         }
         let known = self.learn();
-        *self.known.lock() = Some(known.clone());
+        self.keep(known.clone());
         known.rights
     }
 
@@ -428,6 +445,9 @@ mod tests {
         assert!(!rights.is_guarded && rights.guards_deletes);
         assert_eq!(fake.asked(), 1);
         assert_eq!(wished.class(), Some(Class::Unguarded));
+        let counted = |guard: &Guard| guard.counted.lock().as_ref().map(|held| held.gauge().name);
+        assert_eq!(counted(&wished), Some("pagewell_object_unguarded"));
+        assert_eq!(counted(&guard), None, "it is not written");
     }
 
     #[test]

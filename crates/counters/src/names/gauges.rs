@@ -32,6 +32,12 @@ register! { GAUGES, Gauge:
     FUSE_NODES = "pagewell_fuse_nodes", "Objects in mounts that the kernel knows now.";
     FUSE_OPEN_FILES = "pagewell_fuse_open_files",
         "Opens of files in mounts that are not closed yet.";
+    OBJECT_UPLOADS = "pagewell_object_uploads",
+        "Changed files that are being sent to object stores now.";
+    OBJECT_GUARDED = "pagewell_object_guarded",
+        "Buckets that can be written, in whose stores no change replaces another one unseen.";
+    OBJECT_UNGUARDED = "pagewell_object_unguarded",
+        "Buckets that can be written although changes may replace each other unseen there.";
     STAGING_BYTES = "pagewell_staging_bytes",
         "Changed bytes of objects that are in staging folders, those kept for people included.";
     STAGING_JOURNALED_BYTES = "pagewell_staging_journaled_bytes",

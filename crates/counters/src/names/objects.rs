@@ -13,6 +13,12 @@ register! { OBJECTS, Counter:
         "Requests to object stores that make objects, or parts of them.";
     OBJECT_DELETES = "pagewell_object_delete_requests_total",
         "Requests to object stores that remove objects.";
+    OBJECT_WEB_REQUESTS = "pagewell_object_web_requests_total",
+        "Requests, counted by kind, too, that went to web servers, or to those that give keys.";
+    OBJECT_ANSWERS = "pagewell_object_answers_total",
+        "Answers of object stores and web servers, whatever they said.";
+    OBJECT_ANSWER_NANOSECONDS = "pagewell_object_answer_nanoseconds_total",
+        "Time, in seconds, that these answers took to begin, summed up.";
     OBJECT_RETRIES = "pagewell_object_retries_total",
         "Requests to object stores and web servers that were made again.";
     OBJECT_THROTTLED = "pagewell_object_throttled_total",

@@ -47,7 +47,7 @@ impl Credentials {
             stall: PATIENCE,
             ..options.clone()
         };
-        Self::with(options, settings, OsEnv, Transport::new(&patient))
+        Self::with(options, settings, OsEnv, Transport::new(&patient).of_web())
     }
 
     /// The same with an environment and with connections that are given.

@@ -91,6 +91,12 @@ impl Transport {
         }
     }
 
+    /// The same to what is no store.
+    pub(crate) fn of_web(self) -> Self {
+        let counts = Arc::new(Counts::of_web());
+        Self { counts, ..self }
+    }
+
     pub(crate) fn activity(&self) -> Activity {
         self.counts.now()
     }
@@ -191,6 +197,7 @@ impl Transport {
         let progress = Progress::new();
         let payload = Payload::new(call.body.clone(), Arc::clone(&progress));
         let request = request(call, payload)?;
+        let began = Instant::now();
         let stall = self.stall.max(call.patience);
         let mut sent = pin!(connection.sender().try_send_request(request));
         let mut stalled = pin!(progress.stalled(stall));
@@ -205,6 +212,7 @@ impl Transport {
         let is_reused = connection.is_reused();
         match answered {
             Ok(response) => {
+                Counts::answered(began.elapsed());
                 let (url, counts) = (call.target.shown(), Arc::clone(&self.counts));
                 let request = Arc::clone(&progress);
                 let reply = Reply::new(response, connection, request, stall, url, counts);

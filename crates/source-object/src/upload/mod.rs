@@ -22,6 +22,7 @@ mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pagewell_counters::names::OBJECT_UPLOADS;
 use pagewell_fs::Error as FileError;
 use pagewell_object_client::{Error as RemoteError, Remote, Version};
 
@@ -80,6 +81,7 @@ impl Uploader {
             let text = format!("{}: objects cannot be changed", remote.describe());
             return Err(RemoteError::Unsupported(text).into());
         };
+        let _under_way = OBJECT_UPLOADS.hold();
         let job = Job {
             remote,
             store,
