@@ -23,7 +23,7 @@ const check = (name, holds, detail = "") => {
 };
 
 // A page that has shown numbers, and what it did that it must not do.
-const open = async (address, options = {}) => {
+const open = async (address, options = {}, change = null) => {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, deviceScaleFactor: 1, ...options });
   const page = await context.newPage();
   page.setDefaultTimeout(LAST_RESORT);
@@ -34,6 +34,12 @@ const open = async (address, options = {}) => {
     const { protocol, origin } = new URL(request.url());
     if (protocol !== "data:" && origin !== new URL(address).origin) faults.push(`asks ${request.url()}`);
   });
+  if (change) {
+    await page.route("**/stat.json", async (route) => {
+      const answer = await route.fetch();
+      await route.fulfill({ json: change(await answer.json()) });
+    });
+  }
   const began = performance.now();
   await page.goto(address);
   await page.waitForFunction(() => document.documentElement.dataset.uptime && document.querySelector("#plots canvas"));
@@ -184,8 +190,32 @@ try {
   await page.locator("#theme").selectOption("dark");
   check("the switch makes it dark", light !== await ground());
   await accessible(page, "dark by the switch");
+  check("stores that were not asked are not shown", await page.locator("#stores").isHidden());
   check("no error and no foreign request", faults.length === 0, faults);
   await context.close();
+
+  const stores = await open(url, {}, (stat) => {
+    const set = { object_get_requests: 1000, object_put_requests: 200, object_received_bytes: 1e9, object_answers: 1200,
+      object_answer_nanoseconds: 24e8, tier_hits: 3, tier_misses: 1 };
+    for (const [name, value] of Object.entries(set)) stat.counters[`pagewell_${name}_total`] = value;
+    Object.assign(stat.gauges, { pagewell_staging_kept_files: 2, pagewell_object_unguarded: 1 });
+    return stat;
+  });
+  const rows = await stores.page.locator("#stores tbody tr").evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
+  const row = (title) => rows.find(([first]) => first === title)?.slice(1);
+  check("requests of stores", row("GET")?.[1] === "1,000" && row("PUT")?.[1] === "200" && !row("HEAD"), rows);
+  check("times of stores", row("Mean time until an answer")?.[1] === "2.00 ms", rows);
+  check("the disk tier", row("Found in the disk tier")?.[1] === "75.0 %", rows);
+  check("what people have to look at has a mark", row("Files kept for people")?.[0] === "⚠ 2" && row("Written buckets, unguarded")?.[0] === "⚠ 1", rows);
+  check("and a colour", await stores.page.locator("#stores td.bad").count() === 2);
+  check("and stands with the rest", (await stores.page.locator("#warnings").textContent()).includes("Changed files kept"));
+  const cost = await stores.page.locator("#stores ul").textContent();
+  check("costs of stores", cost.includes("about 0.0914 USD since the start, 0.0000 USD an hour"), cost);
+  await accessible(stores.page, "stores");
+  await fits(stores.page, "stores");
+  await picture(stores.page, "page-stores");
+  check("no error with stores", stores.faults.length === 0, stores.faults);
+  await stores.context.close();
 
   const dark = await open(url, { colorScheme: "dark" });
   await enough(dark.page, 5);

@@ -393,6 +393,59 @@
     ], all.sort((one, other) => load(other) - load(one) || other.calls - one.calls).slice(0, CLIENTS_MAX));
   };
 
+  // Object stores and web servers, the tiers before them, and what waits to be sent.
+  const KINDS = [["get", "GET"], ["head", "HEAD"], ["list", "LIST"], ["put", "PUT"], ["delete", "DELETE"]];
+  const money = (value) => value.toFixed(value < 0.1 ? 4 : value < 1 ? 3 : 2);
+  const storesOf = (stat) => {
+    const then = earlier?.start_time_seconds === stat.start_time_seconds ? earlier : stat;
+    const seconds = stat.uptime_seconds - then.uptime_seconds;
+    const total = (name, of = stat) => of.counters[`pagewell_${name}_total`] ?? 0;
+    const gauge = (name) => stat.gauges[`pagewell_${name}`] ?? 0;
+    const grown = (name) => Math.max(0, total(name) - total(name, then));
+    const rate = (unit, name) => show(unit, seconds > 0 ? grown(name) / seconds : null);
+    const share = (hits, misses) => (total(hits) + total(misses) ? show("ratio", total(hits) / (total(hits) + total(misses))) : "–");
+    const requests = (of) => KINDS.reduce((sum, [kind]) => sum + total(`object_${kind}_requests`, of), 0);
+    $("#stores").hidden = requests(stat) === 0;
+    if ($("#stores").hidden) return;
+    const number = (value) => value.toLocaleString("en");
+    const mean = (sum, count) => show("seconds", count > 0 ? sum / count / 1e9 : null);
+    const times = ["object_answer_nanoseconds", "object_answers"];
+    const rows = KINDS.filter(([kind]) => total(`object_${kind}_requests`)).map(([kind, title]) =>
+      [title, rate("1/s", `object_${kind}_requests`), number(total(`object_${kind}_requests`))]);
+    rows.push(
+      ["Received", rate("bytes/s", "object_received_bytes"), bytes(total("object_received_bytes"))],
+      ["Sent", rate("bytes/s", "object_sent_bytes"), bytes(total("object_sent_bytes"))],
+      ["Mean time until an answer", mean(...times.map(grown)), mean(...times.map((name) => total(name)))],
+      ["Requests made again", rate("1/s", "object_retries"), number(total("object_retries"))],
+      ["Answers 429 and 503", rate("1/s", "object_throttled"), number(total("object_throttled"))],
+      ["Connections made", rate("1/s", "object_connections"), number(total("object_connections"))],
+      ["Found in memory", "", share("cache_hits", "cache_misses")],
+      ["Found in the disk tier", "", share("tier_hits", "tier_misses")],
+      ["Changed files being sent", number(gauge("object_uploads")), ""],
+      ["Changed bytes in staging folders", bytes(gauge("staging_bytes")), ""],
+      ["Of these journaled alone", bytes(gauge("staging_journaled_bytes")), number(total("staging_journaled"))],
+      ["Files kept for people", number(gauge("staging_kept_files")), number(total("staging_conflicts")), gauge("staging_kept_files") > 0],
+      ["Written buckets, guarded", number(gauge("object_guarded")), ""],
+      ["Written buckets, unguarded", number(gauge("object_unguarded")), "", gauge("object_unguarded") > 0],
+    );
+    table($("#stores"), [
+      { title: "Of stores", of: ([title]) => title },
+      { title: "Now", kind: NUMBER, of: ([, now, , bad]) => (bad ? `⚠ ${now}` : now) },
+      { title: "Since the start", kind: NUMBER, of: ([, , whole]) => whole },
+    ], rows);
+    const body = $("tbody", $("#stores"));
+    rows.forEach(([, , , bad], row) => body.children[row].children[1].classList.toggle("bad", Boolean(bad)));
+    const prices = stat.object_prices;
+    const cost = (count, received) => KINDS.reduce((sum, [kind]) => sum + (count(`object_${kind}_requests`) * prices[kind]) / 1e3, 0) + (received * prices.download) / 1e9;
+    const lines = [];
+    if (prices && requests(stat) > total("object_web_requests")) {
+      const whole = `about ${money(cost(total, total("object_received_bytes")))} ${prices.currency} since the start`;
+      const hourly = seconds > 0 ? (cost(grown, grown("object_received_bytes")) / seconds) * 3600 : 0;
+      lines.push(`Requests and bytes received cost ${whole}, ${money(hourly)} ${prices.currency} an hour at this rate. Prices: ${prices.name}. Storage is not in it.`);
+    }
+    lined($("#stores ul"), lines);
+  };
+
   const sandboxOf = (stat) => {
     const numbers = Object.entries({ ...stat.counters, ...stat.gauges }).filter(([name]) => name.startsWith("pagewell_sandbox_"));
     const said = Object.entries(stat.sandbox ?? {});
@@ -421,9 +474,17 @@
     pagewell_accepts_failed_total: "connections could not be accepted",
     pagewell_client_connect_failures_total: "connections to other servers failed",
   };
+  const NOW = {
+    pagewell_staging_kept_files: "Changed files kept in staging folders, because others had changed them, too",
+    pagewell_object_unguarded: "Written buckets in which changes may replace each other unseen",
+  };
   const warningsOf = (stat) => {
     const counted = Object.entries(WARNINGS).map(([name, text]) => [stat.counters[name] ?? 0, text]);
     const lines = counted.filter(([count]) => count > 0).map(([count, text]) => `${count.toLocaleString("en")} ${text} since the start`);
+    for (const [name, text] of Object.entries(NOW)) {
+      const count = stat.gauges[name] ?? 0;
+      if (count > 0) lines.push(`${text}: ${count.toLocaleString("en")}`);
+    }
     $("#warnings").hidden = !lines.length;
     lined($("#warnings ul"), lines);
     lined($("#exports ul"), stat.notes ?? []);
@@ -498,6 +559,7 @@
     tilesOf(stat);
     warningsOf(stat);
     exportsOf(stat);
+    storesOf(stat);
     clientsOf(stat);
     table($("#calls"), CALLS, stat.procedures.concat(stat.client_procedures ?? []).filter((one) => one.calls > 0).sort((one, other) => other.calls - one.calls));
     $("#calls").hidden = !$("#calls tbody").children.length;

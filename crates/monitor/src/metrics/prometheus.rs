@@ -26,7 +26,7 @@ pub struct Family {
 }
 
 /// Metrics of the process.
-pub const PROCESS: [Family; 3] = [
+pub const PROCESS: [Family; 4] = [
     Family {
         name: "pagewell_build_info",
         kind: "gauge",
@@ -44,6 +44,20 @@ pub const PROCESS: [Family; 3] = [
         kind: "gauge",
         help: "Resident memory of the process.",
         show: |text, name, all| text.line(&format!("{name} {}", all.resident_bytes)),
+    },
+    Family {
+        name: "pagewell_object_cost_total",
+        kind: "counter",
+        help: "What requests to object stores and the bytes from them cost, about, by the table of \
+               prices (`--object-prices`), in the currency of the label; only where a store was \
+               asked.",
+        show: |text, name, all| {
+            let prices = &all.object_prices;
+            if let Some(cost) = prices.cost(all) {
+                let currency = &prices.currency;
+                text.line(&format!("{name}{{currency=\"{currency}\"}} {cost}"));
+            }
+        },
     },
 ];
 

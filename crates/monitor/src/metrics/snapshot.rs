@@ -13,6 +13,7 @@ use pagewell_sunrpc::nfs3;
 use serde::{Deserialize, Serialize};
 
 use super::clients::{self, Client};
+use super::prices::{self, Prices};
 use super::text;
 
 /// Version of the document; grows when readers of the old form would be misled.
@@ -36,6 +37,9 @@ pub struct Snapshot {
     pub counters: BTreeMap<String, u64>,
     /// By name.
     pub gauges: BTreeMap<String, i64>,
+    /// What requests to object stores cost.
+    #[serde(default)]
+    pub object_prices: Prices,
     /// Pages of caches pinned for payloads.
     #[serde(default)]
     pub pinned_pages: u64,
@@ -148,6 +152,7 @@ impl Snapshot {
             gauges: gauges.map(|g| (g.name.to_owned(), g.get())).collect(),
             procedures: programs.flat_map(procedures).collect(),
             client_procedures: client_procedures().collect(),
+            object_prices: prices::prices(),
             refused_clients: refused_clients(),
             clients: clients::list(),
         }
@@ -171,7 +176,8 @@ impl Snapshot {
             .chain(snapshot.counters.keys())
             .chain(snapshot.gauges.keys())
             .chain(refused.map(|client| &client.address))
-            .chain([&snapshot.version])
+            .chain([&snapshot.version, &snapshot.object_prices.name])
+            .chain([&snapshot.object_prices.currency])
             .all(|name| name.bytes().all(|byte| matches!(byte, b' '..=b'~')));
         ensure!(
             is_plain && snapshot.clients.iter().all(Client::is_plain),

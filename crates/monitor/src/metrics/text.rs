@@ -32,6 +32,16 @@ pub fn short(value: f64) -> String {
     }
 }
 
+/// Money: more digits of less.
+pub fn money(value: f64) -> String {
+    let digits = match value {
+        ..0.1 => 4,
+        ..1.0 => 3,
+        _ => 2,
+    };
+    format!("{value:.digits$}")
+}
+
 fn three_digits(value: f64) -> String {
     let digits = match value {
         ..9.95 => 2,

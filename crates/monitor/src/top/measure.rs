@@ -1,9 +1,11 @@
 //! Rates and levels from two snapshots.
 
+mod stores;
+
 use pagewell_counters::{Counter, Counts, names};
 
 use crate::metrics::snapshot::{Latency, Procedure, Snapshot, Traffic};
-use crate::metrics::text::{duration, short};
+use crate::metrics::text::{duration, money, short};
 use pagewell_base::size;
 
 /// The unit of a number.
@@ -19,6 +21,12 @@ pub enum Unit {
     Microseconds,
     /// A number at a time.
     AtATime,
+    /// A number now.
+    Count,
+    /// Bytes now.
+    Bytes,
+    /// Money in an hour; the currency stands in the further text.
+    MoneyPerHour,
 }
 
 /// One number.
@@ -32,6 +40,8 @@ pub struct Measure {
     pub unit: Unit,
     /// Further text.
     pub detail: String,
+    /// People have to look.
+    pub is_warning: bool,
 }
 
 /// A procedure in the interval.
@@ -58,6 +68,8 @@ pub struct Look {
     pub title: String,
     /// Numbers of everything that the process has done so far.
     pub measures: Vec<Measure>,
+    /// The same of object stores and web servers; none where they were not asked.
+    pub stores: Vec<Measure>,
     /// Procedures called in the interval, most frequent first.
     pub procedures: Vec<Called>,
 }
@@ -117,6 +129,7 @@ impl Look {
         let measures = measures.chain(interval.ratios());
         Some(Self {
             title: now.title(),
+            stores: interval.stores(),
             measures: measures.chain(interval.devices()).collect(),
             procedures: interval.procedures(),
         })
@@ -207,6 +220,7 @@ impl Interval<'_> {
             value,
             unit,
             detail,
+            is_warning: false,
         };
         measures.map(measure).into()
     }
@@ -222,6 +236,7 @@ impl Interval<'_> {
                 value: (lookups > 0).then(|| self.rate(hits) * 100.0 / self.rate(lookups)),
                 unit: Unit::Percent,
                 detail: format!("of {}", self.show(lookups)),
+                is_warning: false,
             })
         })
     }
@@ -234,6 +249,7 @@ impl Interval<'_> {
                 value: Some(self.rate(bytes)),
                 unit: Unit::BytesPerSecond,
                 detail: format!("{} requests", self.show(self.change.counter(requests))),
+                is_warning: false,
             })
         })
     }
@@ -275,7 +291,9 @@ impl Unit {
             Self::BytesPerSecond => format!("{}/s", size::display(value.round() as u64)),
             Self::Percent => format!("{} %", short(value)),
             Self::Microseconds => duration(value),
-            Self::AtATime => short(value),
+            Self::AtATime | Self::Count => short(value),
+            Self::Bytes => size::display(value.round() as u64),
+            Self::MoneyPerHour => format!("{}/h", money(value)),
         }
     }
 
@@ -287,6 +305,9 @@ impl Unit {
             Self::Percent => "%",
             Self::Microseconds => "us",
             Self::AtATime => "mean",
+            Self::Count => "now",
+            Self::Bytes => "bytes",
+            Self::MoneyPerHour => "1/h",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The full screen: a panel for each number, then the procedures.
+//! The full screen: a panel for each number, then object stores, then the procedures.
 //!
 //! ```text
 //! pagewell 0.1.0, up 3 min 2 s, resident 20 MiB            127.0.0.1:20491, every 1 s
@@ -32,6 +32,7 @@ const STEPS: f64 = 10_000.0;
 
 const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
+const WARNING: Style = BOLD.fg(Color::Yellow);
 
 /// The width of the widest terminal.
 const VALUES_MAX: usize = 600;
@@ -82,12 +83,15 @@ pub fn draw(frame: &mut Frame<'_>, history: &History, around: &Around<'_>) {
     head(frame, first, history, around);
     foot(frame, last, around);
     let look = &history.last;
-    if look.measures.is_empty() {
+    if look.measures.is_empty() && look.stores.is_empty() {
         frame.render_widget(Paragraph::new("nothing has been done yet"), body);
         return;
     }
     let used = panels(frame, body, history);
     let [_, rest] = Layout::vertical([Length(used), Fill(1)]).areas(body);
+    let stores_rows = stores_rows(look);
+    let [stores_area, rest] = Layout::vertical([Length(stores_rows), Fill(1)]).areas(rest);
+    stores(frame, stores_area, look);
     procedures(frame, rest, history);
 }
 
@@ -119,7 +123,8 @@ fn panels(frame: &mut Frame<'_>, area: Rect, history: &History) -> u16 {
     let across = (area.width / PANEL_COLUMNS_MIN).clamp(1, PANELS_ACROSS_MAX);
     let width = area.width / across;
     let wanted = u16::try_from(measures.len()).unwrap_or(u16::MAX);
-    let space = area.height.saturating_sub(PROCEDURE_ROWS_MIN) / PANEL_ROWS;
+    let kept_rows = PROCEDURE_ROWS_MIN.saturating_add(stores_rows(&history.last));
+    let space = area.height.saturating_sub(kept_rows) / PANEL_ROWS;
     let lines = wanted.div_ceil(across).min(space.max(1));
     for (index, measure) in (0..lines.saturating_mul(across)).zip(measures) {
         let (line, column) = (index / across, index % across);
@@ -159,6 +164,36 @@ fn panel(frame: &mut Frame<'_>, area: Rect, measure: &Measure, history: &History
         .direction(RenderDirection::RightToLeft)
         .style(Style::new().fg(Color::Cyan));
     frame.render_widget(sparkline, below);
+}
+
+/// A heading, the numbers and a gap; none without numbers.
+fn stores_rows(look: &Look) -> u16 {
+    let rows = u16::try_from(look.stores.len()).unwrap_or(u16::MAX - 2);
+    if rows == 0 { 0 } else { rows + 2 }
+}
+
+/// Object stores, a line for each number.
+fn stores(frame: &mut Frame<'_>, area: Rect, look: &Look) {
+    if look.stores.is_empty() || area.height == 0 {
+        return;
+    }
+    let mut lines = vec![Line::styled("object stores", DIM)];
+    lines.extend(look.stores.iter().map(|one| {
+        let value = one
+            .value
+            .map_or("-".to_owned(), |value| one.unit.show(value));
+        let (value_style, detail_style) = match one.is_warning {
+            true => (WARNING, WARNING),
+            false => (BOLD, DIM),
+        };
+        Line::from(vec![
+            Span::raw(format!("{:<16}", one.name)),
+            Span::styled(format!("{value:>13}"), value_style),
+            Span::raw("  "),
+            Span::styled(one.detail.as_str(), detail_style),
+        ])
+    }));
+    frame.render_widget(Paragraph::new(lines), area);
 }
 
 fn procedures(frame: &mut Frame<'_>, area: Rect, history: &History) {

@@ -3,6 +3,7 @@ use std::time::Duration;
 use pagewell_counters::Histogram;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::style::Color;
 
 use super::measure::{Look, Unit};
 use super::screen::{Around, History, draw};
@@ -242,4 +243,86 @@ fn values_have_three_digits() {
     }
     assert_eq!(Unit::BytesPerSecond.show(2048.0), "2.0 KiB/s");
     assert_eq!(Unit::Percent.show(99.96), "100 %");
+}
+
+/// A process that asked a store, one second after it began to.
+fn stores(unguarded: i64, kept: i64) -> Look {
+    let (earlier, mut now) = (idle(10.0), idle(11.0));
+    for (name, value) in [
+        ("object_get_requests", 30),
+        ("object_put_requests", 10),
+        ("object_answers", 40),
+        ("object_answer_nanoseconds", 80_000_000),
+        ("object_received_bytes", 2 << 20),
+        ("object_retries", 2),
+        ("tier_hits", 3),
+        ("tier_misses", 1),
+    ] {
+        now.counters.insert(format!("pagewell_{name}_total"), value);
+    }
+    for (name, value) in [
+        ("staging_bytes", 3 << 20),
+        ("staging_kept_files", kept),
+        ("object_unguarded", unguarded),
+        ("object_guarded", 1),
+    ] {
+        now.gauges.insert(format!("pagewell_{name}"), value);
+    }
+    Look::between(&earlier, &now).unwrap()
+}
+
+#[test]
+fn stores_that_were_asked_have_their_lines() {
+    let look = stores(0, 0);
+    let value = |name: &str| {
+        let found = look.stores.iter().find(|one| one.name == name);
+        found.unwrap_or_else(|| panic!("{name}")).value
+    };
+    assert_eq!(value("store requests"), Some(40.0));
+    assert_eq!(value("store answers"), Some(2000.0), "2 ms each");
+    assert_eq!(value("disk tier hits"), Some(75.0));
+    assert_eq!(value("staged"), Some(f64::from(3 << 20)));
+    let cost = 30.0 * 0.0004 / 1e3 + 10.0 * 0.005 / 1e3 + f64::from(2 << 20) * 0.09 / 1e9;
+    let an_hour = value("store cost").unwrap();
+    assert!((an_hour - cost * 3600.0).abs() < 1e-9, "{an_hour}");
+    assert!(look.stores.iter().all(|one| !one.is_warning));
+    let text = text::render(&look);
+    assert!(text.contains("\nstore cost "), "{text}");
+    assert!(
+        Look::between(&idle(1.0), &idle(2.0))
+            .unwrap()
+            .stores
+            .is_empty()
+    );
+}
+
+#[test]
+fn what_people_have_to_look_at_has_a_colour() {
+    for (unguarded, kept, colours) in [(0, 0, 0), (1, 0, 1), (0, 2, 1), (1, 1, 2)] {
+        let mut history = History::default();
+        history.push(stores(unguarded, kept));
+        let mut terminal = Terminal::new(TestBackend::new(120, 30)).unwrap();
+        terminal
+            .draw(|frame| draw(frame, &history, &AROUND))
+            .unwrap();
+        let cells = terminal.backend().buffer().content().chunks(120);
+        let lines = cells.filter(|row| row.iter().any(|cell| cell.fg == Color::Yellow));
+        assert_eq!(lines.count(), colours, "{unguarded} {kept}");
+        let drawn = lines_of(120, 30, &history).join("\n");
+        for part in [
+            "object stores\n",
+            "store requests         40.0/s  30 get, 0 head, 0 list, 10 put, 0 delete",
+            "store receives      2.0 MiB/s  2.0 MiB since the start",
+            "USD at this rate; about 0.0003 USD since the start",
+        ] {
+            assert!(drawn.contains(part), "{part}: {drawn}");
+        }
+        for height in 1..40 {
+            lines_of(40, height, &history);
+        }
+    }
+}
+
+fn lines_of(width: u16, height: u16, history: &History) -> Vec<String> {
+    lines(width, height, history, &AROUND)
 }

@@ -10,12 +10,13 @@ use crate::metrics::text::{duration, short};
 pub fn render(look: &Look) -> String {
     // Writing to a String cannot fail.
     let mut text = format!("{}\n\n", look.title);
-    if look.measures.is_empty() {
+    let measures = || look.measures.iter().chain(&look.stores);
+    if measures().next().is_none() {
         text.push_str("nothing has been done yet\n");
     }
-    let name_width = look.measures.iter().map(|one| one.name.len()).max();
+    let name_width = measures().map(|one| one.name.len()).max();
     let name_width = name_width.unwrap_or(0);
-    for measure in &look.measures {
+    for measure in measures() {
         let value = measure
             .value
             .map_or("-".to_owned(), |value| format!("{value:.3}"));
