@@ -179,6 +179,7 @@ impl Engine {
 
     /// The same that changes buckets like this, with state in this directory.
     pub(crate) fn writing_like(self, arguments: WritingArguments, state_directory: &Path) -> Self {
+        arguments.use_prices();
         Self {
             writing: (arguments, Some(state_directory.to_owned())),
             ..self
@@ -187,6 +188,7 @@ impl Engine {
 
     /// The same with state in the usual place.
     pub(crate) fn writing_as(self, arguments: WritingArguments) -> Self {
+        arguments.use_prices();
         let (_, state_directory) = self.writing;
         Self {
             writing: (arguments, state_directory),

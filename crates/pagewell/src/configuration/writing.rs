@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pagewell_base::size;
+use pagewell_monitor::metrics::Prices;
 use serde_json::json;
 
 use super::picker::{Picker, at, some, word_of};
@@ -15,6 +16,7 @@ pub(crate) struct WritingKeys {
     staging_dir: Option<At<PathBuf>>,
     staging_dir_size: Option<At<u64>>,
     object_writes: Option<At<ObjectWrites>>,
+    object_prices: Option<At<Prices>>,
 }
 
 impl WritingKeys {
@@ -27,6 +29,7 @@ impl WritingKeys {
             staging_dir: table.take("staging_dir", text(path)),
             staging_dir_size: table.take("staging_dir_size", text_or_number(size::parse_positive)),
             object_writes: table.take("object_writes", word(&OBJECT_WRITES)),
+            object_prices: table.take("object_prices", text(Prices::parse)),
         }
     }
 
@@ -52,6 +55,11 @@ impl WritingKeys {
             ObjectWrites::default(),
             |which| word_of(&OBJECT_WRITES, which),
         );
-        WritingArguments::new(directory, size, which)
+        let prices = keys.and_then(|keys| some(&keys.object_prices));
+        let prices = (given.object_prices().cloned().map(Some), prices);
+        let prices = picker.pick("object_prices", prices, None, |prices| {
+            json!(prices.as_ref().map(Prices::shown))
+        });
+        WritingArguments::new(directory, size, which, prices)
     }
 }
