@@ -29,6 +29,7 @@ test  fuse3               fusermount3
 test  python3             python3
 test  sqlite3             sqlite3
 test  git                 git
+test  rsync               rsync
 test  nfs-ganesha         ganesha.nfsd
 test  nfs-ganesha-vfs     ganesha.nfsd
 test  rpcbind             rpcbind

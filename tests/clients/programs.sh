@@ -89,24 +89,27 @@ use_sqlite() {
     rm -r "$work"
 }
 
-# use_fsx DIRECTORY OPERATIONS: random operations on one file, checked against a model.
+# use_fsx DIRECTORY OPERATIONS: random operations on one file, checked against a model. fsx.toml, or
+# the file FSX_CONFIGURATION, says how often each is used.
 use_fsx() {
-    local tools
+    local tools configuration=${FSX_CONFIGURATION:-$CLIENTS/fsx.toml}
     tools=$("$REPOSITORY/tests/tools.sh" fsx)
     # A seed of its own for each run; it is in the log of one that fails.
-    "$tools/fsx" -N "$2" -f "$CLIENTS/fsx.toml" -P "$SCRATCH" "$1/fsx" >"$SCRATCH/fsx.log" 2>&1 ||
+    "$tools/fsx" -N "$2" -f "$configuration" -P "$SCRATCH" "$1/fsx" >"$SCRATCH/fsx.log" 2>&1 ||
         { tail -n 40 "$SCRATCH/fsx.log"; fail 'fsx'; }
     grep -q 'All operations completed A-OK' "$SCRATCH/fsx.log" || fail 'fsx did not say that it ended'
     rm -f "$1/fsx"
 }
 
-# use_fio DIRECTORY: two writers at random places, who read back what they wrote.
+# use_fio DIRECTORY [OPTION...]: two writers at random places, who read back what they wrote.
 use_fio() {
-    fio --name=verify --directory="$1" --size=16m --numjobs=2 --rw=randwrite --bs=4k-128k \
+    local work=$1
+    shift
+    fio --name=verify --directory="$work" --size=16m --numjobs=2 --rw=randwrite --bs=4k-128k \
         --verify=crc32c --do_verify=1 --verify_fatal=1 --verify_state_save=0 \
-        --ioengine=psync --fallocate=none \
+        --ioengine=psync --fallocate=none "$@" \
         >"$SCRATCH/fio.log" 2>&1 || { cat "$SCRATCH/fio.log"; fail 'fio'; }
-    rm -f "$1"/verify.*
+    rm -f "$work"/verify.*
 }
 
 # use_posix [--fails TEST]... SOURCE [OPTION...]: the POSIX suite pjdfstest on a mount of a source. The

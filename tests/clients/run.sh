@@ -4,14 +4,17 @@
 # usage: tests/clients/run.sh [NAME...]       all scenarios when none is named
 #
 # Builds the program first, unless PAGEWELL names one. PAGEWELL_PROFILE is the Cargo profile
-# (default dev: with overflow checks). SCENARIO_JOBS scenarios run at a time (default: one more than
-# there are processors, at most 4, because most wait now and then; or 1 on one processor), those
-# first that take long. One line per scenario, the log of those that failed, and a last line that
-# counts them; the exit status is 1 when one failed.
+# (default dev: with overflow checks). SCENARIOS is the folder of the scenarios (default: that beside
+# this script), SCENARIO_KIND the folder of their logs in target. SCENARIO_JOBS scenarios run at a
+# time (default: one more than there are processors, at most 4, because most wait now and then; or 1
+# on one processor), those first that take long. One line per scenario, the log of those that failed,
+# and a last line that counts them; the exit status is 1 when one failed.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$here/../.."
 profile=${PAGEWELL_PROFILE:-dev}
+scenarios=$(realpath "${SCENARIOS:-$here/scenarios}")
+kind=${SCENARIO_KIND:-clients}
 # Ends what hangs. What is only slow, on a busy machine, is let be.
 seconds_max=${SCENARIO_SECONDS:-1500}
 
@@ -25,14 +28,15 @@ export PAGEWELL
 if [ $# -gt 0 ]; then
     names=("$@")
 else
-    mapfile -t names < <(cd "$here/scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//')
+    mapfile -t names < <(cd "$scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//')
     # None of those that take minutes is to be the last one, alone.
     long=(mount-nfs-ganesha fuse-data fuse-memory mount-nfs-gone mount-nfs-silent mount-nfs-tier fuse-posix)
     mapfile -t rest < <(printf '%s\n' "${names[@]}" | grep -vxF "$(printf '%s\n' "${long[@]}")")
+    mapfile -t long < <(printf '%s\n' "${long[@]}" | grep -xF "$(printf '%s\n' "${names[@]}")")
     names=("${long[@]}" "${rest[@]}")
 fi
 
-logs=$PWD/target/clients
+logs=$PWD/target/$kind
 mkdir -p "$logs"
 processors=$(nproc)
 jobs=${SCENARIO_JOBS:-$((processors > 3 ? 4 : processors > 1 ? processors + 1 : 1))}
@@ -53,7 +57,7 @@ failed=0
 skipped=0
 
 start() { # NAME
-    local scenario=$here/scenarios/$1.sh
+    local scenario=$scenarios/$1.sh
     SCRATCH=$(scratch_of "$1")
     mkdir "$SCRATCH"
     chmod 755 "$SCRATCH"
@@ -85,7 +89,7 @@ finish_one() {
 }
 
 for name in "${names[@]}"; do
-    [ -e "$here/scenarios/$name.sh" ] || { echo "no scenario '$name'" >&2; exit 2; }
+    [ -e "$scenarios/$name.sh" ] || { echo "no scenario '$name'" >&2; exit 2; }
 done
 for name in "${names[@]}"; do
     [ ${#running[@]} -lt "$jobs" ] || finish_one

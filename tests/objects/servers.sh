@@ -7,13 +7,13 @@
 #        tests/objects/servers.sh install NAME...
 #        tests/objects/servers.sh installed NAME                  status 0 if it is there
 #        tests/objects/servers.sh version NAME
-#        tests/objects/servers.sh run [--stdin] NAME FOLDER [BUCKET]
+#        tests/objects/servers.sh run [--stdin] [--port PORT] NAME FOLDER [BUCKET]
 #
-# `run` serves on a free port of 127.0.0.1, makes the bucket ("bucket" if none is named), prints
-# `ready http://127.0.0.1:PORT` when the server answers, and runs until it is ended by SIGTERM, with
-# --stdin also when its standard input ends; then it ends the process that it started. The keys of all
-# are the dummies below. moto keeps its objects in memory, all others in FOLDER. s3mock cannot be kept
-# from listening on all addresses.
+# `run` serves on a port of 127.0.0.1, a free one if none is named, makes the bucket ("bucket" if
+# none is named), prints `ready http://127.0.0.1:PORT` when the server answers, and runs until it is
+# ended by SIGTERM, with --stdin also when its standard input ends; then it ends the process that it
+# started. The keys of all are the dummies below. moto keeps its objects in memory, all others in
+# FOLDER. s3mock cannot be kept from listening on all addresses.
 #
 # Exit status 77, with a reason: it cannot be had on this machine.
 set -euo pipefail
@@ -373,7 +373,7 @@ finish() {
 
 # Starts the server on a port; an error when it ends before it answers.
 start() {
-    port=$(free_port)
+    port=${fixed_port:-$(free_port)}
     [ "$(type -t "configure_$name")" != function ] || "configure_$name"
     serve >"$work/log" 2>&1 <&- &
     server=$!
@@ -395,9 +395,10 @@ make_bucket() {
     esac
 }
 
-run() { # [--stdin] NAME FOLDER [BUCKET]
-    local until_end=
+run() { # [--stdin] [--port PORT] NAME FOLDER [BUCKET]
+    local until_end= fixed_port=
     [ "$1" != --stdin ] || { until_end=yes; shift; }
+    [ "$1" != --port ] || { fixed_port=$2; shift 2; }
     name=$1 folder=$(realpath "$2") bucket=${3-bucket}
     is_installed "$name" || missing "$name is not installed"
     exec 4<&0
