@@ -85,7 +85,7 @@ impl ObjectFileSystem {
         let attributes = match self.tree.has_metadata() {
             true => self.tree.attributes_of(call, node)?,
             false => Attributes {
-                mode: FILE_MODE,
+                mode: node.set_here().mode.unwrap_or(FILE_MODE),
                 file_type: FileType::Regular,
                 ..self.tree.of_directory(node)
             },

@@ -154,7 +154,7 @@ impl<'a> Names<'a> {
             drop(alone);
             return self.take_existing(&place, mode);
         }
-        let marks = self.marks_of_new(mode);
+        let marks = self.marks_of_new(&node, mode);
         if self.writer.is_at_once() {
             let mut metadata = marks.map_or_else(Metadata::new, |marks| marks.to(&Metadata::new()));
             if let CreateMode::Exclusive(verifier) = mode {
@@ -170,7 +170,7 @@ impl<'a> Names<'a> {
             }
         } else {
             file.begin(self.tree().data().create(node.key()), None);
-            if let Some(marks) = marks {
+            if let Some(marks) = marks.filter(|_| self.tree().has_metadata()) {
                 file.set(marks, true);
             }
             note_made(&node, Found::File(NOTHING), false);
@@ -180,14 +180,16 @@ impl<'a> Names<'a> {
     }
 
     /// What the metadata of a new file says, if it says anything.
-    fn marks_of_new(&self, mode: &CreateMode) -> Option<Marks> {
+    fn marks_of_new(&self, node: &Node, mode: &CreateMode) -> Option<Marks> {
         let attributes = match mode {
             CreateMode::Unchecked(attributes) | CreateMode::Guarded(attributes) => *attributes,
             CreateMode::Exclusive(_) => SetAttributes::default(),
         };
-        self.tree()
-            .has_metadata()
-            .then(|| self.marks_by_caller(&attributes))
+        if self.tree().has_metadata() {
+            return Some(self.marks_by_caller(&attributes));
+        }
+        node.set(marks_of(&attributes));
+        attributes.mode.map(|_| node.set_here())
     }
 
     fn marks_by_caller(&self, attributes: &SetAttributes) -> Marks {

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::FileId;
 
 use super::directory::Directory;
 use super::file::File;
 use super::identifier::{Hash, Identifier, Kind, Turn};
+use super::shown::Marks;
 
 /// See the module's text. It keeps the directories above it.
 pub(super) struct Node {
@@ -15,6 +17,8 @@ pub(super) struct Node {
     key: Box<str>,
     parent: Option<Arc<Self>>,
     body: Body,
+    /// Mode and owner that were set here, where attributes are not those of the metadata.
+    set: Mutex<Marks>,
 }
 
 enum Body {
@@ -39,7 +43,25 @@ impl Node {
                 Kind::Directory => Body::Directory(Directory::default()),
                 Kind::File => Body::File(File::default()),
             },
+            set: Mutex::default(),
         }
+    }
+
+    /// Mode and owner that were set here.
+    pub(super) fn set_here(&self) -> Marks {
+        *self.set.lock()
+    }
+
+    /// Notes mode and owner, of these.
+    pub(super) fn set(&self, marks: Marks) {
+        let marks = Marks {
+            mode: marks.mode,
+            uid: marks.uid,
+            gid: marks.gid,
+            ..Marks::default()
+        };
+        let mut set = self.set.lock();
+        *set = marks.over(*set);
     }
 
     /// The hashes of the directories from the root's child to this one, which is one.

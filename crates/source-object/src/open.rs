@@ -40,7 +40,8 @@ pub const OPTIONS: [(&str, &str); 12] = [
     (
         "metadata=listing|objects",
         "Where mode, owner and times of files come from: listings, which have the time of the \
-         change alone (default), or the metadata of each object, by a request for each.",
+         change alone (default), or the metadata of each object, by a request for each. What is \
+         set here is shown here either way, and written with the bytes.",
     ),
     (
         "rename=copy|off, rename-size=SIZE, rename-files=N",

@@ -87,6 +87,7 @@ impl Names<'_> {
         }
         file.remove();
         self.writer.give_up(file);
+        new.set(node.set_here());
         self.tree().moved(node, &new);
         if let Some(directory) = source.directory.directory() {
             directory.note_removed(item);
@@ -174,6 +175,7 @@ impl Names<'_> {
         if let Some(directory) = node.directory() {
             directory.begin_empty();
         }
+        new.set(node.set_here());
         self.tree().moved(node, &new);
         self.tree().moved_below(node.key(), new.key());
         if let Some(directory) = source.directory.directory() {

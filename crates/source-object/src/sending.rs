@@ -71,7 +71,12 @@ impl Sender {
             let Some(draft) = content.begin_to_send(has_wanted) else {
                 return Ok(());
             };
-            let result = self.upload(node.key(), file, content, (&draft, wanted.0));
+            let result = self.upload(
+                node.key(),
+                file,
+                content,
+                (&draft, wanted.0.over(node.set_here())),
+            );
             let failure = match result {
                 Ok((version, metadata)) => {
                     self.note_sent(node, file, content, (&version, metadata, wanted.1));
@@ -165,7 +170,7 @@ impl Sender {
             RemoteError::NotFound => "was removed by another writer meanwhile",
             _ => "was changed by another writer meanwhile",
         };
-        let kept = self.keep(key, file, content, reason);
+        let kept = self.keep(node, file, content, reason);
         let kept = match kept {
             Ok(path) => format!("what was written here is kept in {path}"),
             Err(error) => format!("what was written here could not be kept: {error}"),
@@ -181,10 +186,10 @@ impl Sender {
         Error::Io(text)
     }
 
-    fn keep(&self, key: &str, file: &File, content: &Content, reason: &str) -> Result<String> {
+    fn keep(&self, node: &Node, file: &File, content: &Content, reason: &str) -> Result<String> {
         let draft = content.stage()?;
         let staged = content.backing().stage().map_err(|_| Error::ReadOnly)?;
-        let record = record_of(key, file, &draft, content);
+        let record = record_of(node, file, &draft, content);
         let path = staged.keep(&record, reason);
         let path = path.map_err(|error| Error::Io(error.to_string()))?;
         Ok(path.display().to_string())
@@ -194,7 +199,7 @@ impl Sender {
     pub(super) fn journal(&self, node: &Node, file: &File, content: &Content) -> Result<()> {
         let draft = content.stage()?;
         let staged = content.backing().stage().map_err(|_| Error::ReadOnly)?;
-        let record = record_of(node.key(), file, &draft, content);
+        let record = record_of(node, file, &draft, content);
         let journaled = staged.journal(&record);
         journaled.map_err(|error| Error::Io(error.to_string()))
     }
@@ -224,14 +229,15 @@ fn metadata_of(file: &File, wanted: Marks, others: &Metadata) -> Metadata {
     metadata
 }
 
-fn record_of(key: &str, file: &File, draft: &Draft, content: &Content) -> Record {
+fn record_of(node: &Node, file: &File, draft: &Draft, content: &Content) -> Record {
+    let marks = file.wanted().0.over(node.set_here());
     let staged = content.backing().staged();
     let stored = |(start, end): (u64, u64)| {
         let staged = staged.as_ref();
         staged.map_or_else(Vec::new, |staged| staged.spans_within(start, end))
     };
     Record {
-        key: key.to_owned(),
+        key: node.key().to_owned(),
         base: draft.base.as_ref().map(|(version, _)| RecordBase {
             etag: version.etag.clone(),
             last_modified: version.last_modified,
@@ -240,7 +246,7 @@ fn record_of(key: &str, file: &File, draft: &Draft, content: &Content) -> Record
         base_bytes: draft.base.as_ref().map_or(0, |(_, bytes)| *bytes),
         length_bytes: draft.length_bytes,
         dirty: draft.dirty.iter().flat_map(stored).collect(),
-        metadata: file.wanted().0.to(&Metadata::new()),
+        metadata: marks.to(&Metadata::new()),
         token: file.mark(),
         journaled_at: SystemTime::now(),
     }

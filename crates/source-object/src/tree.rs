@@ -299,7 +299,7 @@ impl Tree {
         let changed = changed.unwrap_or_default();
         Attributes {
             file_type: FileType::Directory,
-            mode: DIRECTORY_MODE,
+            mode: node.set_here().mode.unwrap_or(DIRECTORY_MODE),
             link_count: 2,
             ..self.of_file(
                 node,
@@ -317,7 +317,7 @@ impl Tree {
     pub(super) fn of_file(&self, node: &Node, shown: &Shown) -> Attributes {
         let marks = match self.has_metadata {
             true => shown.marks,
-            false => Marks::default(),
+            false => node.set_here(),
         };
         let file_type = marks.file_type.unwrap_or(FileType::Regular);
         let modified = marks.modified.unwrap_or(shown.modified);

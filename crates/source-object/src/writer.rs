@@ -16,8 +16,8 @@ use pagewell_base::spans::Spans;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names::PANICS;
 use pagewell_fs::{
-    Attributes, Call, Change, Committed, Error, Finish, Result, SetAttributes, SetTime, Stability,
-    Timestamp, Written, access,
+    Call, Change, Committed, Error, Finish, Result, SetAttributes, SetTime, Stability, Timestamp,
+    Written, access,
 };
 
 use pagewell_object_client::{Acknowledge, Handling, Version};
@@ -182,7 +182,9 @@ impl Writer {
             let content = self.tree.data().resume(node.key(), draft, staged);
             file.begin(content, Some(record.token));
             if !record.metadata.is_empty() {
-                file.set(Known::new(record.metadata).marks, self.tree.has_metadata());
+                let marks = Known::new(record.metadata).marks;
+                node.set(marks);
+                file.set(marks, self.tree.has_metadata());
             }
             self.changed.note(&node);
             self.changed.note_journaled(&node);
@@ -430,25 +432,21 @@ impl Writer {
         if let Some(guard) = guard {
             Error::NotSync.unless(before.changed == guard)?;
         }
-        if self.tree.has_metadata() {
-            let is_owned = attributes.mode.is_some()
-                || attributes.uid.is_some()
-                || attributes.gid.is_some()
-                || matches!(attributes.modified, Some(SetTime::To(_)))
-                || matches!(attributes.accessed, Some(SetTime::To(_)));
-            if is_owned {
-                access::check_owner(call.credentials, &before)?;
-            }
-        }
-        if !self.tree.has_metadata() || node.file().is_none() {
-            check_shown(&before, attributes)?;
+        let is_owned = attributes.mode.is_some()
+            || attributes.uid.is_some()
+            || attributes.gid.is_some()
+            || matches!(attributes.modified, Some(SetTime::To(_)))
+            || matches!(attributes.accessed, Some(SetTime::To(_)));
+        if is_owned {
+            access::check_owner(call.credentials, &before)?;
         }
         Error::Invalid.unless(attributes.has_valid_times())?;
         let Some(file) = node.file() else {
             Error::IsDirectory.when(attributes.size.is_some())?;
+            node.set(marks_of(attributes));
             return Ok(Change {
                 before: None,
-                after: Some(before),
+                after: Some(self.tree.of_directory(node)),
             });
         };
         if let Some(size) = attributes.size {
@@ -468,6 +466,8 @@ impl Writer {
         if marks != Marks::default() {
             if is_kept {
                 self.note_changed(call, node)?;
+            } else {
+                node.set(marks);
             }
             file.set(marks, is_kept);
         }
@@ -606,13 +606,4 @@ pub(super) fn marks_of(attributes: &SetAttributes) -> Marks {
         accessed: attributes.accessed.map(time),
         ..Marks::default()
     }
-}
-
-/// Refuses what an object cannot hold: another mode or owner than it is shown with.
-fn check_shown(shown: &Attributes, wanted: &SetAttributes) -> Result<()> {
-    let is_other = |wanted: Option<u32>, shown: u32| wanted.is_some_and(|wanted| wanted != shown);
-    let is_refused = is_other(wanted.mode, shown.mode)
-        || is_other(wanted.uid, shown.uid)
-        || is_other(wanted.gid, shown.gid);
-    Error::NotPermitted.when(is_refused)
 }

@@ -95,10 +95,15 @@ rm -r "$MOUNT/one" "$MOUNT/names"
 [ -z "$(ls -d "$MOUNT/one" "$MOUNT/names" 2>/dev/null)" ] || fail 'directories stayed'
 
 # What a bucket does not hold is refused, each with its reason.
-for refused in "ln $MOUNT/log $MOUNT/linked" "ln -s log $MOUNT/symbolic" "mkfifo $MOUNT/fifo" \
-    "chmod 600 $MOUNT/log" "chown 12345 $MOUNT/log"; do
+for refused in "ln $MOUNT/log $MOUNT/linked" "ln -s log $MOUNT/symbolic" "mkfifo $MOUNT/fifo"; do
     ! $refused 2>"$SCRATCH/refused" || fail "this was done: $refused"
     cat "$SCRATCH/refused"
 done
+
+# Modes are shown where they were set, without which rsync -a copies nothing.
+mkdir "$SCRATCH/modes" && echo private >"$SCRATCH/modes/file" && chmod 640 "$SCRATCH/modes/file"
+rsync -a "$SCRATCH/modes" "$MOUNT/"
+[ "$(stat -c %a "$MOUNT/modes/file")" = 640 ] || fail 'a mode that was set is not shown'
+[ -z "$(rsync -aiO "$SCRATCH/modes" "$MOUNT/")" ] || fail 'rsync -a has something to do again'
 unmounted
 nothing_staged

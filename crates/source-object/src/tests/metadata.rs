@@ -98,19 +98,29 @@ fn links_and_devices_are_objects_that_metadata_tells_from_files() {
 }
 
 #[test]
-fn without_metadata_only_what_is_shown_can_be_set() {
+fn without_metadata_a_mode_goes_with_the_bytes_and_is_shown_where_it_was_set() {
     let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
     let gateway = Gateway::open(&store, &folder, MOUNT);
-    gateway.create("a").unwrap();
+    let id = gateway.create("a").unwrap();
+    gateway.make_directory("d").unwrap();
     let mode = |mode| SetAttributes {
         mode: Some(mode),
         ..SetAttributes::default()
     };
-    assert_eq!(set(&gateway, "a", &mode(0o644)), Ok(()));
-    assert_eq!(set(&gateway, "a", &mode(0o600)), Err(Error::NotPermitted));
+    // As rsync does, which copies nothing where it may not.
+    set(&gateway, "a", &mode(0o640)).unwrap();
+    gateway.write(&id, 0, b"bytes").unwrap();
+    gateway.commit(&id).unwrap();
+    gateway.rename("a", "b").unwrap();
+    set(&gateway, "d", &mode(0o700)).unwrap();
+    assert_eq!(attributes(&gateway, "b").mode, 0o640);
+    assert_eq!(attributes(&gateway, "d").mode, 0o700);
+    assert_eq!(changes(&store).len(), 5, "what the mode costs");
+    let others = |how| Gateway::open(&store, &TempDir::new().unwrap(), how);
+    assert_eq!(attributes(&others(MOUNT), "b").mode, 0o644);
+    assert_eq!(attributes(&others(METADATA), "b").mode, 0o640);
     let (root, none) = (gateway.files.root(), SetAttributes::default());
-    let link = gateway
-        .files
-        .make_symlink(&gateway.call(), &root, b"l", b"t", &none);
+    let files = &gateway.files;
+    let link = files.make_symlink(&gateway.call(), &root, b"l", b"t", &none);
     assert_eq!(link.unwrap_err(), Error::NotPermitted);
 }
