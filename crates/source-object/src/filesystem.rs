@@ -362,9 +362,10 @@ impl FileSystem for ObjectFileSystem {
         call: &Call<'_>,
         directory: &FileId,
         name: &[u8],
-        _attributes: &SetAttributes,
+        attributes: &SetAttributes,
     ) -> Result<Created> {
-        self.names(call)?.make_directory(directory, name)
+        let names = self.names(call)?;
+        names.make_directory(directory, name, attributes)
     }
 
     fn make_symlink(

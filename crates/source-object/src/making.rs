@@ -281,12 +281,21 @@ impl<'a> Names<'a> {
     }
 
     /// [`pagewell_fs::FileSystem::make_directory`].
-    pub(super) fn make_directory(&self, directory: &FileId, name: &[u8]) -> Result<Created> {
+    pub(super) fn make_directory(
+        &self,
+        directory: &FileId,
+        name: &[u8],
+        attributes: &SetAttributes,
+    ) -> Result<Created> {
         let place = self.new_place(directory, name)?;
         Error::Exists.when(self.find(&place)?.is_some())?;
         let key = format!("{}/", place.key());
         let node = self.tree().made(&place.directory, Kind::Directory, &key);
         self.put_marker(&key)?;
+        node.set(match self.tree().has_metadata() {
+            true => self.marks_by_caller(attributes),
+            false => marks_of(attributes),
+        });
         let made = node.directory().ok_or(Error::Exists)?;
         made.begin_empty();
         self.tree().listings().count(&node);

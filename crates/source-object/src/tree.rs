@@ -297,9 +297,12 @@ impl Tree {
     pub(super) fn of_directory(&self, node: &Node) -> Attributes {
         let changed = node.directory().map(Directory::changed);
         let changed = changed.unwrap_or_default();
+        let set = node.set_here();
         Attributes {
             file_type: FileType::Directory,
-            mode: node.set_here().mode.unwrap_or(DIRECTORY_MODE),
+            mode: set.mode.unwrap_or(DIRECTORY_MODE),
+            uid: set.uid.unwrap_or(self.owner.0),
+            gid: set.gid.unwrap_or(self.owner.1),
             link_count: 2,
             ..self.of_file(
                 node,
