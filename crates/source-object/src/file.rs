@@ -15,7 +15,8 @@ use pagewell_staging::StagedFile;
 use super::content::Content;
 use super::data::Data;
 use super::error;
-use super::shown::{Known, Marks, Shown};
+use super::metadata::Marks;
+use super::shown::{Known, Shown};
 
 /// In the metadata: the changes that an object was made of.
 pub(super) const MARK: &str = "pagewell-mark";

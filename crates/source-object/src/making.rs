@@ -17,10 +17,10 @@ use super::error;
 use super::file::File;
 use super::identifier::Kind;
 use super::listing::{Found, Item};
+use super::metadata::Marks;
 use super::name;
 use super::node::Node;
 use super::sending::note_made;
-use super::shown::Marks;
 use super::tree::Tree;
 use super::writer::{Writer, marks_of};
 

@@ -45,9 +45,10 @@ const NANOSECOND_DIGITS: usize = 9;
 const VERSION: &str = "pagewell-version";
 const WRITE: &str = "pagewell-write";
 
-/// What the metadata of an object says of a file. What is missing or makes no sense is `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
+/// What the metadata of an object says of a file, or what is to be set. What is missing or makes no
+/// sense is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
     /// What it is.
     pub file_type: Option<FileType>,
     /// Permission bits with set-user-id, set-group-id and sticky: the low 12 bits.
@@ -67,11 +68,9 @@ pub(super) struct Kept {
     /// How often Pagewell has changed the object since it was made: an ETag stays when metadata
     /// alone is changed. 0 of what others have made.
     pub version: u64,
-    /// The token of the change that made the object; the client writes it.
-    pub write: Option<String>,
 }
 
-impl Kept {
+impl Marks {
     /// What this metadata says.
     pub(super) fn of(metadata: &Metadata) -> Self {
         let text = |name: &str| {
@@ -93,19 +92,31 @@ impl Kept {
             changed: text("ctime").and_then(parse_time),
             device: text("rdev").and_then(parse_device),
             version: text(VERSION).and_then(digits).unwrap_or(0),
-            write: text(WRITE)
-                .filter(|token| is_token(token))
-                .map(str::to_owned),
+        }
+    }
+
+    /// These over others.
+    pub(super) fn over(self, others: Self) -> Self {
+        Self {
+            file_type: self.file_type.or(others.file_type),
+            mode: self.mode.or(others.mode),
+            uid: self.uid.or(others.uid),
+            gid: self.gid.or(others.gid),
+            modified: self.modified.or(others.modified),
+            accessed: self.accessed.or(others.accessed),
+            changed: self.changed.or(others.changed),
+            device: self.device.or(others.device),
+            version: self.version.max(others.version),
         }
     }
 
     /// The metadata of the next version of an object that has `others`: with these values, and with
-    /// all that this does not know. Its version is one more.
+    /// all that it has beside. Its version is one more.
     ///
     /// What goes beyond 2 KB is left out, the least important of these values first; that of others
     /// stays.
-    pub(super) fn to(&self, others: &Metadata) -> Metadata {
-        let own = self.texts();
+    pub(super) fn to(self, others: &Metadata) -> Metadata {
+        let own = self.over(Self::of(others)).texts();
         let is_own = |name: &str| own.iter().any(|(own, _)| name.eq_ignore_ascii_case(own));
         let others = others.iter();
         let others = others.filter(|(name, _)| !is_own(name) && !name.eq_ignore_ascii_case(WRITE));
@@ -169,10 +180,6 @@ fn digits(text: &str) -> Option<u64> {
 fn parse_owner(text: &str) -> Option<u32> {
     let number = u32::try_from(digits(text)?).ok();
     number.filter(|number| *number != u32::MAX)
-}
-
-fn is_token(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// Type, if it says one, and permissions.
@@ -297,7 +304,7 @@ mod tests {
             ("atime", "1795839037"),
             ("ctime", "1795839038"),
         ]);
-        let expected = Kept {
+        let expected = Marks {
             file_type: Some(FileType::Regular),
             mode: Some(0o644),
             uid: Some(1000),
@@ -305,16 +312,16 @@ mod tests {
             modified: Some(time(1_795_839_036, 0)),
             accessed: Some(time(1_795_839_037, 0)),
             changed: Some(time(1_795_839_038, 0)),
-            ..Kept::default()
+            ..Marks::default()
         };
-        assert_eq!(Kept::of(&of_s3fs), expected);
+        assert_eq!(Marks::of(&of_s3fs), expected);
         let of_rclone = metadata(&[
             ("Mtime", "1795839036.16348071"),
             ("mode", "100755"),
             ("rdev", "801"),
             ("atime", "2026-11-28T00:00:00Z"),
         ]);
-        let kept = Kept::of(&of_rclone);
+        let kept = Marks::of(&of_rclone);
         assert_eq!(kept.modified, Some(time(1_795_839_036, 163_480_710)));
         assert_eq!(
             (kept.file_type, kept.mode),
@@ -393,7 +400,7 @@ mod tests {
         ];
         for bytes in [&b"\xff\xfe"[..], &[b'9'; 4096], b"\0", b"-", b"\xe2\x82"] {
             let metadata = names.map(|name| (name.to_owned(), bytes.to_vec()));
-            assert_eq!(Kept::of(&metadata.to_vec()), Kept::default());
+            assert_eq!(Marks::of(&metadata.to_vec()), Marks::default());
         }
     }
 
@@ -409,13 +416,13 @@ mod tests {
             }
             state = pagewell_base::mix::mix(state.wrapping_add(1));
             let names = ["mode", "uid", "mtime", "rdev", VERSION];
-            let kept = Kept::of(
+            let kept = Marks::of(
                 &names
                     .map(|name| (name.to_owned(), text.clone().into()))
                     .to_vec(),
             );
-            let again = Kept::of(&kept.to(&Metadata::new()));
-            let expected = Kept {
+            let again = Marks::of(&kept.to(&Metadata::new()));
+            let expected = Marks {
                 version: kept.version.saturating_add(1),
                 // Without one in the metadata it is that of a file.
                 file_type: kept.file_type.or(kept.mode.map(|_| FileType::Regular)),
@@ -434,11 +441,10 @@ mod tests {
             (VERSION, "6"),
             (WRITE, "0123abcd"),
         ]);
-        let kept = Kept {
+        let kept = Marks {
             mode: Some(0o600),
-            ..Kept::of(&others)
+            ..Marks::of(&others)
         };
-        assert_eq!(kept.write.as_deref(), Some("0123abcd"));
         let next = kept.to(&others);
         let expected = metadata(&[
             ("colour", "blue"),
@@ -451,22 +457,22 @@ mod tests {
 
     #[test]
     fn a_link_needs_no_mode_to_be_one() {
-        let link = Kept {
+        let link = Marks {
             file_type: Some(FileType::Symlink),
-            ..Kept::default()
+            ..Marks::default()
         };
         assert_eq!(value(&link.to(&Metadata::new()), "mode"), Some("41471"));
     }
 
     #[test]
     fn all_of_it_stays_below_two_kilobytes() {
-        let kept = Kept {
+        let kept = Marks {
             mode: Some(0o644),
             uid: Some(1),
             gid: Some(1),
             modified: Some(time(1_795_839_036, 1)),
             accessed: Some(time(1_795_839_036, 1)),
-            ..Kept::default()
+            ..Marks::default()
         };
         for bytes in 0..BYTES_MAX {
             let others = vec![("x".to_owned(), vec![b'x'; bytes])];

@@ -8,7 +8,7 @@ use pagewell_fs::FileId;
 use super::directory::Directory;
 use super::file::File;
 use super::identifier::{Hash, Identifier, Kind, Turn};
-use super::shown::Marks;
+use super::metadata::Marks;
 
 /// See the module's text. It keeps the directories above it.
 pub(super) struct Node {

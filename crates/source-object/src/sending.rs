@@ -20,8 +20,8 @@ use super::content::Content;
 use super::error;
 use super::file::{File, MARK};
 use super::listing::{Found, Item};
+use super::metadata::Marks;
 use super::node::Node;
-use super::shown::Marks;
 use super::tree::Tree;
 use super::upload::{Base, Failure, NewObject, Notes, Uploader};
 

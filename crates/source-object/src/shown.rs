@@ -2,68 +2,11 @@
 
 use std::sync::Arc;
 
-use pagewell_fs::{FileType, Timestamp};
+use pagewell_fs::Timestamp;
 use pagewell_object_client::{Metadata, Version};
 
 use super::identifier::hash_of;
-use super::metadata::Kept;
-
-/// What is known of a file beside its length and the time of its last change, or is to be set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks {
-    pub file_type: Option<FileType>,
-    pub mode: Option<u32>,
-    pub uid: Option<u32>,
-    pub gid: Option<u32>,
-    pub modified: Option<Timestamp>,
-    pub accessed: Option<Timestamp>,
-    pub device: Option<(u32, u32)>,
-}
-
-impl Marks {
-    /// As the metadata of an object has them.
-    fn of(kept: &Kept) -> Self {
-        Self {
-            file_type: kept.file_type,
-            mode: kept.mode,
-            uid: kept.uid,
-            gid: kept.gid,
-            modified: kept.modified,
-            accessed: kept.accessed,
-            device: kept.device,
-        }
-    }
-
-    /// These over others.
-    pub(super) fn over(self, others: Self) -> Self {
-        Self {
-            file_type: self.file_type.or(others.file_type),
-            mode: self.mode.or(others.mode),
-            uid: self.uid.or(others.uid),
-            gid: self.gid.or(others.gid),
-            modified: self.modified.or(others.modified),
-            accessed: self.accessed.or(others.accessed),
-            device: self.device.or(others.device),
-        }
-    }
-
-    /// The metadata of an object with these, and with all that `others` has beside.
-    pub(super) fn to(self, others: &Metadata) -> Metadata {
-        let before = Kept::of(others);
-        let all = self.over(Self::of(&before));
-        let kept = Kept {
-            file_type: all.file_type,
-            mode: all.mode,
-            uid: all.uid,
-            gid: all.gid,
-            modified: all.modified,
-            accessed: all.accessed,
-            device: all.device,
-            ..before
-        };
-        kept.to(others)
-    }
-}
+use super::metadata::Marks;
 
 /// The metadata of an object, and what it says of the file.
 pub(super) struct Known {
@@ -73,7 +16,7 @@ pub(super) struct Known {
 
 impl Known {
     pub(super) fn new(metadata: Metadata) -> Arc<Self> {
-        let marks = Marks::of(&Kept::of(&metadata));
+        let marks = Marks::of(&metadata);
         Arc::new(Self { metadata, marks })
     }
 }

@@ -11,10 +11,11 @@ use super::file::File;
 use super::identifier::{Hash, Identifier, KeyHasher, Kind, Turn};
 use super::listing::{Found, Item};
 use super::listings::{BYTES_MAX, Listings};
+use super::metadata::Marks;
 use super::name::HIDDEN;
 use super::node::Node;
 use super::nodes::Nodes;
-use super::shown::{Marks, Shown};
+use super::shown::Shown;
 use super::side_by_side::side_by_side;
 use super::upload::Budget;
 

@@ -31,10 +31,11 @@ use super::guard::{Guard, Rights};
 use super::leftovers::Leftovers;
 use super::listing::{Found, Item};
 use super::making::NOTHING;
+use super::metadata::Marks;
 use super::moves::{Limits, Mover};
 use super::node::Node;
 use super::sending::{Noted, Sender, note_made};
-use super::shown::{Known, Marks};
+use super::shown::Known;
 use super::side_by_side::side_by_side;
 use super::tree::{Tree, gone};
 
