@@ -1,24 +1,37 @@
-//! Work on many files, several at a time, on this thread and those that the budget of uploads
+//! Work on many objects, several at a time, on this thread and those that the budget of uploads
 //! spares.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+
+use pagewell_base::sync::Mutex;
 
 use super::upload::Budget;
 
-/// Files at a time.
-const FILES_MAX: usize = 16;
+/// Objects at a time.
+const PARALLEL_MAX: usize = 16;
 
-/// Does `work` with each item.
-pub(super) fn side_by_side<T: Sync>(budget: &Budget, items: &[T], work: &(dyn Fn(&T) + Sync)) {
+/// Does `work` with each item, until one fails.
+pub(super) fn side_by_side<T: Sync, E: Send>(
+    budget: &Budget,
+    items: &[T],
+    work: &(dyn Fn(&T) -> Result<(), E> + Sync),
+) -> Result<(), E> {
     let next = AtomicUsize::new(0);
+    let is_stopped = AtomicBool::new(false);
+    let failure = Mutex::new(None);
     let go_on = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
-            work(item);
+        while !is_stopped.load(Ordering::Acquire)
+            && let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            if let Err(failed) = work(item) {
+                failure.lock().get_or_insert(failed);
+                is_stopped.store(true, Ordering::Release);
+            }
         }
     };
     thread::scope(|scope| {
-        for _ in 1..items.len().min(FILES_MAX) {
+        for _ in 1..items.len().min(PARALLEL_MAX) {
             let Some(helper) = budget.helper() else {
                 break;
             };
@@ -33,4 +46,5 @@ pub(super) fn side_by_side<T: Sync>(budget: &Budget, items: &[T], work: &(dyn Fn
         }
         go_on();
     });
+    failure.into_inner().map_or(Ok(()), Err)
 }

@@ -9,6 +9,7 @@
 //! A server promises more: that a file is there when CREATE returns, and cut off when SETATTR does.
 //! So it makes the object at once.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -376,10 +377,11 @@ impl Writer {
     /// Makes objects of files, several at a time, and returns those of which none was made.
     fn send_all(&self, files: &[Arc<Node>]) -> Vec<(Arc<Node>, Error)> {
         let failed = Mutex::new(Vec::new());
-        side_by_side(self.sender.uploader().budget(), files, &|node| {
+        let Ok(()) = side_by_side(self.sender.uploader().budget(), files, &|node| {
             if let Err(error) = self.send(node) {
                 failed.lock().push((node.clone(), error));
             }
+            Ok::<(), Infallible>(())
         });
         failed.into_inner()
     }
@@ -533,8 +535,9 @@ impl Writer {
     fn send_due(&self) {
         self.leftovers.clear(self);
         let due = self.changed.due(JOURNALED_FOR, QUIET_FOR);
-        side_by_side(self.sender.uploader().budget(), &due, &|node| {
+        let Ok(()) = side_by_side(self.sender.uploader().budget(), &due, &|node| {
             self.send_alone(node);
+            Ok::<(), Infallible>(())
         });
     }
 

@@ -1,18 +1,15 @@
 //! All objects of a directory under another prefix.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_base::sync::Mutex;
 use pagewell_object_client::{Condition, Error as RemoteError, ListQuery, ListedObject, Version};
 
 use super::failure::Failure;
 use super::file::{Mover, is_copy_of};
 use super::intent::Intent;
+use crate::side_by_side::side_by_side;
 
-/// Objects that are moved at a time.
-const PARALLEL_MAX: usize = 8;
 /// How often what came while others were moved is moved behind them.
 const ROUNDS_MAX: u32 = 4;
 /// Entries of a page of a listing.
@@ -194,7 +191,9 @@ impl Moving<'_> {
             // Markers go last, the deepest first: as long as there are files, there are folders.
             let (markers, files): (Vec<_>, Vec<_>) =
                 objects.into_iter().partition(|(key, _)| key.ends_with('/'));
-            self.all(&files)?;
+            side_by_side(self.mover.uploader.budget(), &files, &|(key, version)| {
+                self.one(key, version)
+            })?;
             for (key, version) in markers.iter().rev() {
                 self.one(key, version)?;
             }
@@ -206,42 +205,6 @@ impl Moving<'_> {
         let place = self.mover.remote.describe();
         let text = format!("{place}: files come into {} all the time", self.intent.from);
         Err(RemoteError::TryLater(text).into())
-    }
-
-    /// Moves objects on this thread and those that help, until one fails.
-    fn all(&self, objects: &[(String, Version)]) -> Result<(), Failure> {
-        let next = AtomicUsize::new(0);
-        let is_stopped = AtomicBool::new(false);
-        let failure = Mutex::new(None);
-        let work = || {
-            while !is_stopped.load(Ordering::Acquire) {
-                let at = next.fetch_add(1, Ordering::Relaxed);
-                let Some((key, version)) = objects.get(at) else {
-                    return;
-                };
-                if let Err(failed) = self.one(key, version) {
-                    failure.lock().get_or_insert(failed);
-                    is_stopped.store(true, Ordering::Release);
-                }
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 1..objects.len().min(PARALLEL_MAX) {
-                let Some(helper) = self.mover.uploader.budget().helper() else {
-                    break;
-                };
-                let work = &work;
-                let help = move || {
-                    work();
-                    drop(helper);
-                };
-                let thread = thread::Builder::new().name("move".to_owned());
-                // Where there is no thread, the others do it.
-                let _ = thread.spawn_scoped(scope, help);
-            }
-            work();
-        });
-        failure.into_inner().map_or(Ok(()), Err)
     }
 
     /// Moves an object, or ends the move that another mover has begun.
