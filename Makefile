@@ -108,7 +108,7 @@ bench-copy: ## Measure copying many small files beside bsdtar, xorriso and cp on
 
 bench-object: build ## Measure mounts of a bucket beside rclone and s3fs (Go, root)
 	@cargo build --release -q -p pagewell-object-proxy
-	@for name in versitygw rclone; do tests/objects/servers.sh install $$name; done
+	@for name in versitygw rclone s3fs; do tests/objects/servers.sh install $$name; done
 	@scripts/bench-object.py $(BENCH_OPTIONS)
 
 bench-idle: build ## Measure what a server costs that has nothing to do (2 minutes)
