@@ -46,6 +46,9 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
+    /// Bytes behind a sequential writer are written before they are committed. Not where those who
+    /// commit take them from memory.
+    pub writes_behind: bool,
     /// The least that is fetched at a time, up to a page: a request may cost more than its bytes.
     /// 0: what the cache fetches.
     pub unit_bytes_min: u64,
@@ -63,6 +66,7 @@ impl OpenOptions {
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
+            writes_behind: true,
             unit_bytes_min: 0,
             latency: None,
         }

@@ -13,6 +13,9 @@ use super::backing::{Backing, Draft};
 use super::content::Content;
 use super::transfer::{GEOMETRY, REQUEST_BYTES, RemoteVersion};
 
+/// In time of the staging folder's disk, what may be in memory alone: as good as all.
+const DIRTY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
+
 /// What the objects of a remote share.
 struct RemoteStore {
     name: String,
@@ -81,6 +84,10 @@ impl Data {
         if staging.is_some() {
             // A part of a page that is written is not read before.
             geometry.logical_block_bytes = 1;
+            // What is sent is taken from memory: only what that has no room for is staged.
+            options.writes_behind = false;
+            options.dirty_bytes_max = Some(u64::MAX);
+            options.dirty_time_max = DIRTY_TIME_MAX;
         }
         let store = Arc::new(RemoteStore {
             name: remote.describe(),

@@ -78,6 +78,9 @@ pub struct Settings {
     pub flight_bytes_max: u64,
     /// What the device is taken for until it was measured, in bytes per second.
     pub bandwidth_initial: u64,
+    /// Bytes behind a sequential writer are written, so that the device is not idle. Not where they
+    /// need not be written when they are committed.
+    pub writes_behind: bool,
 }
 
 impl Settings {
@@ -92,6 +95,7 @@ impl Settings {
             expire: EXPIRE,
             flight_bytes_max: FLIGHT_BYTES_MAX,
             bandwidth_initial: BANDWIDTH_INITIAL,
+            writes_behind: true,
         }
     }
 

@@ -279,6 +279,9 @@ impl WriteBack {
     }
 
     fn follow_streams(&mut self, start: u64, end: u64, now: Duration) {
+        if !self.settings.writes_behind {
+            return;
+        }
         let behind_bytes = self.cluster_bytes().max(BEHIND_BYTES_MIN);
         let (map, counts) = (&self.map, &mut self.counts);
         let due = self

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pagewell_policy::writeback::{TagState, WriteBack};
+use pagewell_policy::writeback::{Settings, TagState, WriteBack};
 
 use crate::reasons::{MIB, PAGE, delayed, drain, extent, seconds};
 
@@ -27,6 +27,18 @@ fn a_first_sequential_write_is_written_behind_in_whole_writes() {
         assert!(policy.dirty_bytes() <= 2 * MIB, "{piece}");
         assert_eq!(policy.counts().streams, 1);
     }
+}
+
+#[test]
+fn where_it_is_not_wanted_nothing_is_written_behind() {
+    let mut policy = WriteBack::new(Settings {
+        writes_behind: false,
+        ..Settings::new(1 << 30)
+    });
+    assert_eq!(copy(&mut policy, 0, 32 * MIB, MIB, seconds(1)), 0);
+    assert_eq!(policy.dirty_bytes(), 32 * MIB);
+    // What is old is written all the same.
+    assert!(!drain(&mut policy, seconds(60)).is_empty());
 }
 
 #[test]
