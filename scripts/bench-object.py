@@ -44,6 +44,13 @@ import urllib.request
 KEYS = ("pagewell-test", "pagewell-test-secret")
 REGION = "us-east-1"
 TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
+ENVIRONMENT = {
+    **os.environ,
+    "AWS_ACCESS_KEY_ID": KEYS[0],
+    "AWS_SECRET_ACCESS_KEY": KEYS[1],
+    "AWS_REGION": REGION,
+    "AWS_EC2_METADATA_DISABLED": "true",
+}
 DIRECTORIES = 20
 SMALL_BYTES = 4096
 RANDOM_READS = 200
@@ -225,13 +232,7 @@ class Mount:
     """A program that mounts the bucket at a place."""
 
     def __init__(self, name, address, place, scratch):
-        environment = {
-            **os.environ,
-            "AWS_ACCESS_KEY_ID": KEYS[0],
-            "AWS_SECRET_ACCESS_KEY": KEYS[1],
-            "AWS_REGION": REGION,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }
+        environment = dict(ENVIRONMENT)
         cache = os.path.join(scratch, "cache")
         shutil.rmtree(cache, ignore_errors=True)
         os.makedirs(cache)
@@ -279,7 +280,12 @@ class Mount:
 
     def end(self):
         subprocess.run(["umount", self.place], check=True)
-        self.program.wait(60)
+        try:
+            self.program.wait(60)
+        except subprocess.TimeoutExpired:
+            # rclone was seen to stay.
+            self.program.kill()
+            self.program.wait(60)
 
 
 def list_all(place):
@@ -478,6 +484,9 @@ def main():
             [f"{TARGET}/release/pagewell-object-proxy", ready[1]], r"ready (\S+) control (\S+)"
         )
         running.append(proxy)
+        # Once for each store, not for each mount.
+        probe = [f"{TARGET}/release/pagewell", "probe", f"s3://bucket?endpoint=http://{ready[1]}"]
+        subprocess.run(probe, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
         print("| latency | case | program | s | stored s | requests | MiB | processor s | resident MiB |")
         print("|---:|---|---|---:|---:|---:|---:|---:|---:|")
         for delay in options.delay.split(","):
