@@ -33,11 +33,11 @@ const SPANS_MAX: usize = 1 << 18;
 pub(super) struct Backing {
     place: Arc<Place>,
     key: Box<str>,
-    state: Mutex<State>,
+    state: Mutex<BackingState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BackingState {
     base: Option<Arc<RemoteVersion>>,
     /// Of the base these first bytes are still part of the file.
     base_bytes: u64,
@@ -57,7 +57,7 @@ pub(super) struct Draft {
     pub dirty: Spans,
 }
 
-impl State {
+impl BackingState {
     fn is_changed(&self) -> bool {
         let Some(base) = &self.base else {
             return true;
@@ -98,6 +98,15 @@ impl State {
         parts.retain(|(length, _)| *length > 0);
         parts
     }
+
+    fn draft(&self, dirty: &Spans) -> Draft {
+        let base = self.base.as_ref();
+        Draft {
+            base: base.map(|base| (base.version().clone(), self.base_bytes)),
+            length_bytes: self.length_bytes,
+            dirty: dirty.clone(),
+        }
+    }
 }
 
 /// Where bytes are.
@@ -115,11 +124,11 @@ impl Backing {
         Self {
             place: place.clone(),
             key: key.into(),
-            state: Mutex::new(State {
+            state: Mutex::new(BackingState {
                 base: Some(base),
                 base_bytes: length_bytes,
                 length_bytes,
-                ..State::default()
+                ..BackingState::default()
             }),
         }
     }
@@ -140,7 +149,7 @@ impl Backing {
         Self {
             place: place.clone(),
             key: key.into(),
-            state: Mutex::new(State {
+            state: Mutex::new(BackingState {
                 base,
                 base_bytes,
                 length_bytes: draft.length_bytes,
@@ -180,7 +189,7 @@ impl Backing {
         self.stage_in(&mut state)
     }
 
-    fn stage_in(&self, state: &mut State) -> Result<Arc<StagedFile>, Errno> {
+    fn stage_in(&self, state: &mut BackingState) -> Result<Arc<StagedFile>, Errno> {
         if let Some(staged) = &state.staged {
             return Ok(staged.clone());
         }
@@ -327,17 +336,6 @@ impl Backing {
         match staged {
             Ok(staged) => staged.submit(request),
             Err(errno) => request.fail(0, DeviceError::failed(&self.key, start, errno)),
-        }
-    }
-}
-
-impl State {
-    fn draft(&self, dirty: &Spans) -> Draft {
-        let base = self.base.as_ref();
-        Draft {
-            base: base.map(|base| (base.version().clone(), self.base_bytes)),
-            length_bytes: self.length_bytes,
-            dirty: dirty.clone(),
         }
     }
 }

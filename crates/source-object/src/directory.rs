@@ -24,12 +24,12 @@ const OWN: u64 = 1 << 62;
 /// See the module's text.
 #[derive(Default)]
 pub(super) struct Directory {
-    state: Mutex<State>,
+    state: Mutex<DirectoryState>,
     /// Held while a page is asked for.
     asking: Mutex<()>,
 }
 
-struct State {
+struct DirectoryState {
     listing: Option<Listing>,
     own: Overlay,
     /// Of the last listing that came whole.
@@ -41,7 +41,7 @@ struct State {
     failed: Option<(Instant, Error)>,
 }
 
-impl Default for State {
+impl Default for DirectoryState {
     fn default() -> Self {
         Self {
             listing: None,
@@ -450,7 +450,7 @@ impl Directory {
     }
 }
 
-impl State {
+impl DirectoryState {
     /// A listing that came whole with other names than the one before shows a change.
     fn note_whole(&mut self) {
         let Some(digest) = self.listing.as_ref().and_then(Listing::digest) else {

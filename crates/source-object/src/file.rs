@@ -26,13 +26,13 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// See the module's text.
 #[derive(Default)]
 pub(super) struct File {
-    state: Mutex<State>,
+    state: Mutex<FileState>,
     /// Held while its changes are sent, and while it is cut off.
     sending: Mutex<()>,
 }
 
 #[derive(Default)]
-struct State {
+struct FileState {
     seen: Option<Seen>,
     content: Option<Arc<Content>>,
     /// When it was changed here.
@@ -87,7 +87,7 @@ impl File {
         let now = Timestamp::now();
         let content = Arc::new(content);
         let mut state = self.state.lock();
-        *state = State {
+        *state = FileState {
             content: Some(content.clone()),
             changes: 1,
             mark,
@@ -97,7 +97,7 @@ impl File {
                 version: None,
             }),
             opens: state.opens,
-            ..State::default()
+            ..FileState::default()
         };
         content
     }
@@ -544,7 +544,7 @@ impl File {
     /// Notes that it was made here, as this version at the remote.
     pub(super) fn made(&self, version: &Version, metadata: Option<Metadata>, modified: Timestamp) {
         let mut state = self.state.lock();
-        *state = State {
+        *state = FileState {
             seen: Some(Seen {
                 version: version.clone(),
                 at: Instant::now(),
@@ -556,7 +556,7 @@ impl File {
                 version: Some(version.clone()),
             }),
             opens: state.opens,
-            ..State::default()
+            ..FileState::default()
         };
     }
 
@@ -654,7 +654,7 @@ fn replaced(key: &str, data: &Data) -> Error {
     Error::Io(format!("{place}: {key}: was replaced while it was open"))
 }
 
-impl State {
+impl FileState {
     fn has(&self, content: &Arc<Content>) -> bool {
         let own = self.content.as_ref();
         own.is_some_and(|own| Arc::ptr_eq(own, content))
