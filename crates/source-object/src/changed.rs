@@ -22,7 +22,7 @@ struct Entry {
     node: Arc<Node>,
     /// When it was changed last.
     changed_at: Instant,
-    /// When its changes became durable here, and a caller was told so.
+    /// When its changes became durable here, which a caller relies on.
     journaled_at: Option<Instant>,
     /// Not sent before: the store has failed.
     retry_at: Option<Instant>,

@@ -176,7 +176,7 @@ fn digits(text: &str) -> Option<u64> {
     text.parse().ok().filter(|_| is_number)
 }
 
-/// Not the highest number, which means nobody.
+/// Not the highest number, which stands for no owner.
 fn parse_owner(text: &str) -> Option<u32> {
     let number = u32::try_from(digits(text)?).ok();
     number.filter(|number| *number != u32::MAX)

@@ -15,7 +15,7 @@
 //!
 //! A directory is moved object by object, which others see. One whose mover died goes on with the
 //! next rename from and to the same names, since an intent is left: copies name the version that
-//! they are of, and whoever finds such a copy has only to delete the source.
+//! they are of, and of an object with such a copy only the source has to be deleted.
 //!
 //! Known weaknesses: the media type and other words of HTTP about an object are not kept. A change
 //! of metadata alone, which leaves the ETag as it is, is lost when it comes between copy and

@@ -104,7 +104,7 @@ fn stored(place: &Place, key: &str) -> Vec<u8> {
 }
 
 #[test]
-#[ignore = "tests/objects/run.sh starts a server"]
+#[ignore = "needs a server: tests/objects/run.sh"]
 fn s3_files_are_written() {
     let (place, folder) = (Place::bucket(""), TempDir::new().unwrap());
     let gateway = Gateway::open(&place, folder.path(), "");
@@ -149,7 +149,7 @@ fn s3_files_are_written() {
 }
 
 #[test]
-#[ignore = "tests/objects/run.sh starts a server"]
+#[ignore = "needs a server: tests/objects/run.sh"]
 fn s3_files_of_two() {
     let (place, folders) = (Place::bucket(""), [TempDir::new(), TempDir::new()]);
     let [one, two] = folders.map(Result::unwrap).map(|folder| {
@@ -179,7 +179,7 @@ fn s3_files_of_two() {
 }
 
 #[test]
-#[ignore = "tests/objects/run.sh starts a server"]
+#[ignore = "needs a server: tests/objects/run.sh"]
 fn s3_files_get_other_names() {
     let (place, folder) = (Place::bucket(""), TempDir::new().unwrap());
     let gateway = Gateway::open(&place, folder.path(), "");
@@ -213,7 +213,7 @@ fn s3_files_get_other_names() {
 }
 
 #[test]
-#[ignore = "tests/objects/run.sh starts a server"]
+#[ignore = "needs a server: tests/objects/run.sh"]
 fn s3_files_of_a_journal() {
     let (place, folder) = (Place::bucket(""), TempDir::new().unwrap());
     let gateway = Gateway::open(&place, folder.path(), "&ack=journal");
