@@ -45,9 +45,12 @@ impl Changed {
             drop(before);
             return None;
         }
-        let first = files.values().min_by_key(|entry| entry.changed_at);
-        let first = first.filter(|_| files.len() >= FILES_MAX);
-        let first = first.map(|entry| entry.node.clone());
+        let first = if files.len() >= FILES_MAX {
+            let first = files.values().min_by_key(|entry| entry.changed_at);
+            first.map(|entry| entry.node.clone())
+        } else {
+            None
+        };
         let entry = Entry {
             node: node.clone(),
             changed_at: now,
