@@ -560,13 +560,13 @@ impl File {
         };
     }
 
-    /// Gives up its changes. The next caller learns of the failure.
-    pub(super) fn give_up(&self, failure: Option<Error>) -> Option<Arc<Content>> {
+    /// Gives up its changes, and what no caller has learnt of.
+    pub(super) fn give_up(&self) -> Option<Arc<Content>> {
         let mut state = self.state.lock();
         state.seen = None;
         state.own = None;
         state.wanted = None;
-        state.failure = failure;
+        state.failure = None;
         state.content.take()
     }
 

@@ -13,9 +13,9 @@ use super::file::File;
 use super::identifier::Kind;
 use super::listing::{Found, Item};
 use super::making::{Names, Place};
-use super::moves::{Failure, Mover};
+use super::moves::Failure;
 use super::node::Node;
-use super::sending::{Noted, note_made};
+use super::sending::note_made;
 
 /// How often a file is looked at that changes while it is moved, or replaced.
 const TRIES_MAX: usize = 4;
@@ -119,13 +119,7 @@ impl Names<'_> {
     ) -> Result<Version> {
         let data = self.tree().data();
         let rights = self.writer.rights(self.call)?;
-        let notes = Noted(self.writer.sender().staging());
-        let mover = Mover {
-            remote: &**data.remote(),
-            uploader: self.writer.sender().uploader(),
-            notes: &notes,
-            guards_deletes: rights.guards_deletes,
-        };
+        let mover = self.writer.sender().mover(rights.guards_deletes);
         let mut target = match there.map(|there| &there.found) {
             Some(Found::File(version)) => Some(replaced.known().unwrap_or_else(|| version.clone())),
             _ => None,

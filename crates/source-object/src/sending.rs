@@ -21,6 +21,7 @@ use super::error;
 use super::file::{File, MARK};
 use super::listing::{Found, Item};
 use super::metadata::Marks;
+use super::moves::Mover;
 use super::node::Node;
 use super::tree::Tree;
 use super::upload::{Base, Failure, NewObject, Notes, Uploader};
@@ -33,15 +34,13 @@ pub(super) struct Sender {
 }
 
 /// Uploads that a process may leave behind.
-pub(super) struct Noted<'a>(pub &'a Staging);
-
-impl Notes for Noted<'_> {
+impl Notes for Sender {
     fn begun(&self, upload: &Upload) {
-        self.0.note_upload(&upload.key, &upload.id);
+        self.staging.note_upload(&upload.key, &upload.id);
     }
 
     fn ended(&self, upload: &Upload) {
-        self.0.forget_upload(&upload.key, &upload.id);
+        self.staging.forget_upload(&upload.key, &upload.id);
     }
 }
 
@@ -60,6 +59,16 @@ impl Sender {
 
     pub(super) fn uploader(&self) -> &Uploader {
         &self.uploader
+    }
+
+    /// What gives objects other keys.
+    pub(super) fn mover(&self, guards_deletes: bool) -> Mover<'_> {
+        Mover {
+            remote: &**self.tree.data().remote(),
+            uploader: &self.uploader,
+            notes: self,
+            guards_deletes,
+        }
     }
 
     /// Makes an object of a file with its changes. The caller holds what is held to send.
@@ -150,8 +159,7 @@ impl Sender {
             condition: &condition,
             metadata: &metadata,
         };
-        let notes = Noted(&self.staging);
-        let version = self.uploader.upload(remote, &object, content, &notes)?;
+        let version = self.uploader.upload(remote, &object, content, self)?;
         Ok((version, metadata))
     }
 
@@ -177,7 +185,7 @@ impl Sender {
         };
         let text = format!("{place}: {key} {reason}; {kept}");
         tracing::error!("{text}");
-        drop(file.give_up(None));
+        drop(file.give_up());
         // The staged file is kept.
         content.forget();
         if let Some(directory) = node.parent().directory() {

@@ -33,9 +33,9 @@ use super::leftovers::Leftovers;
 use super::listing::{Found, Item};
 use super::making::NOTHING;
 use super::metadata::Marks;
-use super::moves::{Limits, Mover};
+use super::moves::Limits;
 use super::node::Node;
-use super::sending::{Noted, Sender, note_made};
+use super::sending::{Sender, note_made};
 use super::shown::Known;
 use super::side_by_side::side_by_side;
 use super::tree::{Tree, gone};
@@ -389,13 +389,7 @@ impl Writer {
     /// Gives all objects of a directory other keys.
     pub(super) fn move_directory(&self, call: &Call<'_>, from: &str, to: &str) -> Result<()> {
         let rights = self.rights(call)?;
-        let notes = Noted(self.sender.staging());
-        let mover = Mover {
-            remote: &**self.tree.data().remote(),
-            uploader: self.sender.uploader(),
-            notes: &notes,
-            guards_deletes: rights.guards_deletes,
-        };
+        let mover = self.sender.mover(rights.guards_deletes);
         let limits = self.handling.rename_limits;
         let limits = Limits {
             files_max: usize::try_from(limits.files_max).unwrap_or(usize::MAX),
@@ -408,7 +402,7 @@ impl Writer {
 
     /// Throws away what a file has: nothing reads it any more.
     pub(super) fn give_up(&self, file: &File) {
-        if let Some(content) = file.give_up(None) {
+        if let Some(content) = file.give_up() {
             content.discard();
         }
     }
