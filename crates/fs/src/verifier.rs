@@ -20,3 +20,9 @@ pub fn fresh() -> u64 {
     let clock = (now.seconds as u64) << 30 | u64::from(now.nanoseconds);
     random ^ clock ^ u64::from(std::process::id()).rotate_left(48)
 }
+
+/// The verifier after so many possible losses, of a run that began with `first`.
+#[must_use]
+pub fn after(first: u64, losses: u64) -> [u8; 8] {
+    first.wrapping_add(losses.wrapping_mul(STEP)).to_be_bytes()
+}

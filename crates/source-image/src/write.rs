@@ -118,8 +118,7 @@ impl ImageFileSystem {
         let Ok(changes) = self.changes() else {
             return self.identity.to_be_bytes();
         };
-        let moved = self.bytes.loss_epoch().wrapping_mul(verifier::STEP);
-        changes.verifier.wrapping_add(moved).to_be_bytes()
+        verifier::after(changes.verifier, self.bytes.loss_epoch())
     }
 
     /// [`pagewell_fs::FileSystem::set_attributes`].

@@ -282,8 +282,7 @@ impl Data {
 
     fn verifier_after(&self, refused: u64) -> [u8; 8] {
         let losses = self.store.loss_epoch().wrapping_add(refused);
-        let moved = losses.wrapping_mul(pagewell_fs::verifier::STEP);
-        self.verifier.wrapping_add(moved).to_be_bytes()
+        pagewell_fs::verifier::after(self.verifier, losses)
     }
 
     /// Waits until everything of a file is on the server's stable storage.

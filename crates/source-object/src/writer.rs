@@ -146,8 +146,7 @@ impl Writer {
     /// Changes whenever something that was written may have been lost.
     pub(super) fn verifier(&self) -> [u8; 8] {
         let losses = self.tree.data().store().loss_epoch();
-        let moved = losses.wrapping_mul(pagewell_fs::verifier::STEP);
-        self.verifier.wrapping_add(moved).to_be_bytes()
+        pagewell_fs::verifier::after(self.verifier, losses)
     }
 
     /// Goes on with what an earlier run has left.
