@@ -148,9 +148,7 @@ impl<'a> Names<'a> {
             self.writer.note_changed(self.call, &node)?;
         }
         let alone = file.hold_to_send();
-        if file.is_changed() && !file.is_removed() {
-            // Another writer has removed what is changed here, or the listing is too old.
-            self.writer.send_held(&node, file)?;
+        if self.has_changes(&node, file)? {
             drop(alone);
             return self.take_existing(&place, mode);
         }
@@ -177,6 +175,17 @@ impl<'a> Names<'a> {
         }
         drop(alone);
         self.created(&node, &place.directory)
+    }
+
+    /// Whether a file that no listing has is changed here: another writer has removed it, or the
+    /// listing is too old. Its changes are not thrown away: they are sent. The caller holds what is
+    /// held to send.
+    fn has_changes(&self, node: &Arc<Node>, file: &File) -> Result<bool> {
+        let is_changed = file.is_changed() && !file.is_removed();
+        if is_changed {
+            self.writer.send_held(node, file)?;
+        }
+        Ok(is_changed)
     }
 
     /// What the metadata of a new file says, if it says anything.
@@ -232,6 +241,7 @@ impl<'a> Names<'a> {
         let node = self.tree().made(&place.directory, Kind::File, &place.key());
         let file = node.file().ok_or(Error::Exists)?;
         let alone = file.hold_to_send();
+        Error::Exists.when(self.has_changes(&node, file)?)?;
         let marks = Marks {
             file_type: Some(file_type),
             device,

@@ -79,6 +79,28 @@ fn a_sync_that_gives_up_files_has_the_next_caller_of_each_learn_of_it() {
 }
 
 #[test]
+fn a_link_does_not_throw_changes_away_whose_object_another_has_removed() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let how = How {
+        has_metadata: true,
+        ..WARY
+    };
+    let gateway = Gateway::open(&store, &folder, how);
+    store.place("a", b"old", &Vec::new());
+    let id = gateway.find("a").unwrap();
+    gateway.write(&id, 0, b"new").unwrap();
+    store.remove("a");
+    let (root, none) = (gateway.files.root(), SetAttributes::default());
+    let link = || {
+        let files = &gateway.files;
+        files.make_symlink(&gateway.call(), &root, b"a", b"to", &none)
+    };
+    assert!(is_kept(link().map(drop)));
+    link().unwrap();
+    assert_eq!(store.bytes("a").unwrap(), b"to");
+}
+
+#[test]
 fn a_create_does_not_throw_changes_away_whose_object_another_has_removed() {
     let (store, folder) = (store(), TempDir::new().unwrap());
     store.place("a", b"before", &Vec::new());
