@@ -111,11 +111,11 @@ impl Location {
         self.source.plain_path().filter(|_| self.path.is_none())
     }
 
-    /// The URL, when it leads to a bucket or a web server.
-    pub(crate) fn object_url(&self) -> Option<&str> {
+    /// The URL of a bucket, as which it is to be opened.
+    pub(crate) fn bucket_url(&self) -> Option<&str> {
         match &self.source.storage {
-            Storage::Object(url) => Some(url),
-            Storage::Path(_) | Storage::Ram(_) | Storage::Url(_) => None,
+            Storage::Object(url) if self.source.kind.prefix == "s3" => Some(url),
+            Storage::Object(_) | Storage::Path(_) | Storage::Ram(_) | Storage::Url(_) => None,
         }
     }
 

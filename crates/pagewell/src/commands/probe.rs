@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     }
     let shown = url.split('?').next().unwrap_or(url).to_owned();
     Location::parse(url, &mut Options::default())
-        .map_err(|error| usage(format!("{shown}: {error}")))?;
+        .map_err(|error| usage(format!("{shown}: {}", error.behind(&shown))))?;
     let options = Options::default();
     let report = pagewell_object_client::probe(url, &options, arguments.read_only);
     let report = report.map_err(|error| anyhow!("{shown}: {}", error.behind(&shown)))?;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Args;
 use pagewell_base::size;
 use pagewell_fs::{Attributes, FileType};
-use pagewell_object_client::{Location as RemoteLocation, Options};
+use pagewell_object_client::{Class, Location as RemoteLocation, Options};
 use pagewell_source_object::KeptProbe;
 use pagewell_tree::{mode_text, type_text};
 use serde::Serialize;
@@ -54,7 +54,8 @@ struct StatJson {
 #[derive(Serialize)]
 struct SourceJson {
     description: String,
-    read_only: bool,
+    /// Nothing of a bucket whose store was not asked.
+    read_only: Option<bool>,
     bytes_total: u64,
     bytes_available: u64,
     files_total: u64,
@@ -70,6 +71,8 @@ struct BucketJson {
     ack: &'static str,
     /// What its store is good for; nothing where it was not asked.
     class: Option<&'static str>,
+    #[serde(skip)]
+    read_only: Option<bool>,
 }
 
 /// Runs the command.
@@ -106,18 +109,25 @@ fn examine(location: &Location, engine: &Engine) -> anyhow::Result<(StatJson, At
     let filesystem = &place.tree.filesystem;
     let statistics = filesystem.statistics(&place.tree.call());
     let statistics = statistics.with_context(shown)?;
+    let bucket = location.bucket_url().filter(|_| !place.is_image);
+    let bucket = bucket.and_then(BucketJson::of);
+    // This command opens a bucket to read: what others may do with it depends on its class.
+    let read_only = match &bucket {
+        Some(bucket) => bucket.read_only,
+        None => Some(filesystem.limits().read_only),
+    };
     let found = StatJson {
         location: TextJson::new("location", &place.label),
         attributes: (&entry.attributes).into(),
         target,
         source: SourceJson {
             description: filesystem.describe(),
-            read_only: filesystem.limits().read_only,
+            read_only,
             bytes_total: statistics.bytes_total,
             bytes_available: statistics.bytes_available,
             files_total: statistics.files_total,
             files_available: statistics.files_available,
-            bucket: location.object_url().and_then(BucketJson::of),
+            bucket,
         },
     };
     Ok((found, entry.attributes))
@@ -126,21 +136,29 @@ fn examine(location: &Location, engine: &Engine) -> anyhow::Result<(StatJson, At
 impl BucketJson {
     fn of(url: &str) -> Option<Self> {
         let mut options = Options::default();
-        match RemoteLocation::parse(url, &mut options).ok()? {
-            RemoteLocation::S3 { .. } => {}
-            RemoteLocation::Web { .. } => return None,
-        }
+        RemoteLocation::parse(url, &mut options).ok()?;
         let folder = state::base_directory().as_deref().map(kept_probes);
         let kept = folder.and_then(|folder| KeptProbe::of_url(url, &folder));
-        Some(Self {
-            ack: options.handling.acknowledge.name(),
-            class: kept.map(|kept| kept.class().name()),
-        })
+        let class = kept.map(|kept| kept.class());
+        Some(Self::new(options.handling.acknowledge.name(), class))
+    }
+
+    fn new(ack: &'static str, class: Option<Class>) -> Self {
+        let is_guarded = |class| matches!(class, Class::Guarded | Class::GuardedButDeletes);
+        Self {
+            ack,
+            class: class.map(Class::name),
+            read_only: class.map(|class| !is_guarded(class)),
+        }
     }
 
     fn text(&self) -> String {
         let class = self.class.unwrap_or("not asked (pagewell probe asks)");
-        format!("ack={}, class: {class}", self.ack)
+        let read_only = match self.read_only {
+            Some(true) => ": read-only without --object-writes unguarded",
+            Some(false) | None => "",
+        };
+        format!("ack={}, class: {class}{read_only}", self.ack)
     }
 }
 
@@ -177,24 +195,65 @@ impl StatJson {
         if let Some(target) = &self.target {
             rows.push(("target", target.shown()));
         }
-        let access = if self.source.read_only {
-            "read-only"
-        } else {
-            "writable"
-        };
-        rows.push((
-            "source",
-            format!(
-                "{}, {access}, {} with {} available",
-                escape::text(self.source.description.as_bytes()),
-                size::display(self.source.bytes_total),
-                size::display(self.source.bytes_available),
-            ),
-        ));
-        if let Some(bucket) = &self.source.bucket {
-            rows.push(("writing", bucket.text()));
-        }
+        rows.extend(self.source.rows());
         let line = |(name, value): (&str, String)| format!("{name:>9}: {value}\n");
         rows.into_iter().map(line).collect()
+    }
+}
+
+impl SourceJson {
+    fn rows(&self) -> Vec<(&'static str, String)> {
+        let description = escape::text(self.description.as_bytes());
+        if let Some(bucket) = &self.bucket {
+            // It has no size.
+            return vec![("source", description), ("writing", bucket.text())];
+        }
+        let access = match self.read_only {
+            Some(true) => "read-only",
+            Some(false) | None => "writable",
+        };
+        let (total, available) = (self.bytes_total, self.bytes_available);
+        let [total, available] = [total, available].map(size::display);
+        let text = format!("{description}, {access}, {total} with {available} available");
+        vec![("source", text)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(bucket: Option<BucketJson>, read_only: Option<bool>) -> SourceJson {
+        SourceJson {
+            description: "it".to_owned(),
+            read_only,
+            bytes_total: 1024,
+            bytes_available: 0,
+            files_total: 0,
+            files_available: 0,
+            bucket,
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_said_to_be_what_its_class_lets_others_do() {
+        for (class, read_only, text) in [
+            (None, None, "class: not asked (pagewell probe asks)"),
+            (Some(Class::Guarded), Some(false), "class: guarded"),
+            (
+                Some(Class::Unguarded),
+                Some(true),
+                "class: unguarded: read-only without --object-writes unguarded",
+            ),
+        ] {
+            let bucket = BucketJson::new("store", class);
+            assert_eq!(bucket.read_only, read_only);
+            let rows = source(Some(bucket), read_only).rows();
+            let writing = ("writing", format!("ack=store, {text}"));
+            assert_eq!(rows, [("source", "it".to_owned()), writing]);
+        }
+        let rows = source(None, Some(true)).rows();
+        let text = "it, read-only, 1.0 KiB with 0 B available";
+        assert_eq!(rows, [("source", text.to_owned())]);
     }
 }
