@@ -53,9 +53,8 @@ test-strangers: ## Other people's servers and clients, against docs/INTEROPERABI
 
 test-objects: ## Other people's object stores and web servers, and programs on their buckets
 	@tests/objects/run.sh
-	@scripts/packages.sh build test
-	@tests/objects/programs.sh
 	@scripts/packages.sh test
+	@tests/objects/programs.sh
 	@for ack in store journal; do \
 		tests/objects/gateways.sh --rounds 10 --ack $$ack || [ $$? = 77 ] || exit 1; \
 	done
