@@ -110,6 +110,7 @@ class Store:
     def __init__(self, address, large_bytes):
         self.address = address
         self.large_bytes = large_bytes
+        self.old_tag = None
 
     def ask(self, method, key, body=b"", query=""):
         """Status, headers and body."""
@@ -148,12 +149,14 @@ class Store:
         for number in range(RENAMED if "rename" in case.name else 0):
             self.ask("PUT", f"moved/f{number:03}", bytes(SMALL_BYTES))
         if case.old_bytes:
-            self.ask("PUT", "old", bytes(case.old_bytes))
+            _, headers, _ = self.ask("PUT", "old", bytes(case.old_bytes))
+            self.old_tag = headers["ETag"]
 
     def length(self, key):
-        """Bytes of an object; None if there is none."""
+        """Bytes of an object; None if there is none, or the one that is to be changed."""
         status, headers, _ = self.ask("HEAD", key)
-        return int(headers["Content-Length"]) if status == 200 else None
+        is_there = status == 200 and headers["ETag"] != self.old_tag
+        return int(headers["Content-Length"]) if is_there else None
 
     def wait(self, wanted):
         """Until these keys have these lengths. Of many, all are there before one is looked at."""
