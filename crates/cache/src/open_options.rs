@@ -46,8 +46,8 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// The same in time that the device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
-    /// Bytes behind a sequential writer are written before they are committed. Not where those who
-    /// commit take them from memory.
+    /// Bytes behind a sequential writer are written before they are committed. Not where a commit
+    /// takes them from memory.
     pub writes_behind: bool,
     /// The least that is fetched at a time, up to a page: a request may cost more than its bytes.
     /// 0: what the cache fetches.

@@ -48,7 +48,7 @@ verify() {
 
 # change DONE COMMAND...: a change of names that must have been made. Where a kill falls between it
 # and its answer, the client asks the next gateway, which refuses the second call
-# (docs/GATEWAYS.md): the program is told of a failure, DONE holds all the same.
+# (docs/GATEWAYS.md): the program sees a failure, DONE holds all the same.
 refusals=0
 change() {
     local done=$1

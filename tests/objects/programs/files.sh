@@ -86,7 +86,7 @@ for name in $'tab\there' $'new\nline' $'latin\xe9' "$(printf 'n%.0s' {1..256})";
     ! touch "$MOUNT/names/$name" 2>/dev/null || fail "the name was taken: $name"
 done
 
-# Directories stay when their last name goes, and go when they are told to.
+# Directories stay when their last name goes, and go when they are removed.
 mkdir -p "$MOUNT/one/two/three"
 rmdir "$MOUNT/one/two/three"
 [ -d "$MOUNT/one/two" ] || fail 'a directory went with its last name'

@@ -27,7 +27,7 @@ for file in (small, large, small):
     except OSError as error:
         assert error.errno == errno.EIO, error
 assert os.pread(small, 100, 0) == b"NEW text\n"
-# Those who close them are told, too; what was written stays.
+# close fails, too; what was written stays.
 for file in (small, large):
     try:
         os.close(file)

@@ -50,7 +50,7 @@ libparts.a: $(parts)
 	$(AR) rcs $@ $^
 END
 make_there() { make -j 4 -C "$MOUNT/build" >"$SCRATCH/make.log" 2>&1 || { cat "$SCRATCH/make.log"; fail make; }; }
-# Files of a bucket cannot be executed, as their modes say.
+# A copy is run: its mode does not depend on the mount.
 runs() { cp "$MOUNT/build/program" "$SCRATCH/program"; chmod 755 "$SCRATCH/program"; "$SCRATCH/program"; }
 make_there
 [ "$(runs)" = 210 ] || fail 'the program that was built does not add'
@@ -62,7 +62,7 @@ make_there
 [ "$(runs)" = 211 ] || fail 'make did not see a change'
 [ "$(grep -c -- ' -c ' "$SCRATCH/make.log")" = 1 ] || { cat "$SCRATCH/make.log"; fail 'make built more'; }
 
-# Trees without what a bucket does not hold: links, and other modes than 644 and 755.
+# Trees without links, which a bucket does not hold.
 make_tree "$SCRATCH/tree"
 rm "$SCRATCH/tree/sub/link"
 mkdir "$MOUNT/tar"
