@@ -9,6 +9,7 @@
 //! So a bad sector costs a reader only that sector, not the megabyte around it.
 
 mod open_error;
+mod violations;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use rustix::io::Errno;
 use pagewell_fs::{Error, PageSlice, Payload, Result};
 
 pub use open_error::open_error;
+pub use violations::{VIOLATIONS_MAX, Violation, Violations};
 
 /// Shorter pieces, on average, are copied: pinning a page costs as much as copying so many bytes.
 const PINNED_RUN_BYTES_MIN: usize = 4096;
