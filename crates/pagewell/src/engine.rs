@@ -177,21 +177,12 @@ impl Engine {
         })
     }
 
-    /// The same that changes buckets like this, with state in this directory.
-    pub(crate) fn writing_like(self, arguments: WritingArguments, state_directory: &Path) -> Self {
-        arguments.use_prices();
+    /// The same that changes buckets like this, with `state` in this directory or the usual one.
+    pub(crate) fn with_writing(self, arguments: &WritingArguments, state: Option<&Path>) -> Self {
+        let (_, usual) = self.writing;
+        let state_directory = state.map(Path::to_owned).or(usual);
         Self {
-            writing: (arguments, Some(state_directory.to_owned())),
-            ..self
-        }
-    }
-
-    /// The same with state in the usual place.
-    pub(crate) fn writing_as(self, arguments: WritingArguments) -> Self {
-        arguments.use_prices();
-        let (_, state_directory) = self.writing;
-        Self {
-            writing: (arguments, state_directory),
+            writing: (arguments.clone(), state_directory),
             ..self
         }
     }

@@ -83,6 +83,7 @@ pub mod fs {
 mod allocator;
 mod arguments;
 mod background;
+mod bucket_arguments;
 #[doc(hidden)]
 pub mod command_line;
 mod commands;

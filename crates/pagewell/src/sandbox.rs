@@ -98,7 +98,7 @@ pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Resu
 
 /// Folders in which files are made, beside the state directory.
 fn folders(settings: &Settings) -> impl Iterator<Item = &Path> {
-    let staging = settings.writing.staging_dir();
+    let staging = settings.buckets.writing.staging_dir();
     settings.engine.cache_dir().into_iter().chain(staging)
 }
 

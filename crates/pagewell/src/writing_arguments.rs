@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use clap::Args;
 use pagewell_base::size;
-use pagewell_monitor::metrics::{Prices, set_prices};
 use pagewell_source_object::Writing;
 
 use crate::values::choice;
@@ -33,13 +32,6 @@ pub(crate) struct WritingArguments {
     /// 'pagewell probe' finds out, or all [default: guarded]
     #[arg(long, value_name = "WHICH", value_parser = choice(&OBJECT_WRITES))]
     object_writes: Option<ObjectWrites>,
-
-    /// What stores ask for requests and bytes, for estimates that 'pagewell top' and the page show:
-    /// get=, head=, list=, put=, delete= (for 1,000), download= (for a GB of 10^9 bytes),
-    /// currency=, separated by commas; others cost nothing [default: those of one store, which is
-    /// named where they are used]
-    #[arg(long, value_name = "LIST", value_parser = Prices::parse)]
-    object_prices: Option<Prices>,
 }
 
 /// Which buckets are written.
@@ -72,13 +64,11 @@ impl WritingArguments {
         staging_dir: Option<PathBuf>,
         staging_dir_size: Option<u64>,
         object_writes: ObjectWrites,
-        object_prices: Option<Prices>,
     ) -> Self {
         Self {
             staging_dir,
             staging_dir_size,
             object_writes: Some(object_writes),
-            object_prices,
         }
     }
 
@@ -95,18 +85,6 @@ impl WritingArguments {
     /// Which buckets are written, where that was said.
     pub(crate) fn object_writes(&self) -> Option<ObjectWrites> {
         self.object_writes
-    }
-
-    /// What stores ask, where that was said.
-    pub(crate) fn object_prices(&self) -> Option<&Prices> {
-        self.object_prices.as_ref()
-    }
-
-    /// Has the process estimate costs by the prices that were given.
-    pub(crate) fn use_prices(&self) {
-        if let Some(prices) = &self.object_prices {
-            set_prices(prices.clone());
-        }
     }
 
     /// Sets what `-o NAME=VALUE` says; returns whether it is one of these.
@@ -132,7 +110,6 @@ impl WritingArguments {
             staging_dir: self.staging_dir.or_else(|| others.staging_dir.clone()),
             staging_dir_size: self.staging_dir_size.or(others.staging_dir_size),
             object_writes: self.object_writes.or(others.object_writes),
-            object_prices: self.object_prices.or_else(|| others.object_prices.clone()),
         }
     }
 
@@ -192,7 +169,6 @@ mod tests {
             staging_dir: Some("/other".into()),
             staging_dir_size: Some(1),
             object_writes: Some(ObjectWrites::Unguarded),
-            object_prices: None,
         };
         let writing = arguments.or(&others).writing(None, false).unwrap();
         assert_eq!(writing.staging_dir, Path::new("/s"));

@@ -208,7 +208,7 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         return Err(failure::usage("cp needs a source and a target"));
     };
     let engine = Engine::command(&arguments.engine)?;
-    let engine = engine.writing_as(arguments.writing.clone());
+    let engine = engine.with_writing(&arguments.writing, None);
     let target = open_target(target, arguments.force, &engine)?;
     let into = target.entry.filter(is_directory);
     if sources.len() > 1 && into.is_none() {

@@ -21,6 +21,7 @@ use super::mount_options::Wanted;
 use super::serving::{ANSWER_WAIT, HttpArguments, announce, start_http, wait_for};
 use crate::allocator;
 use crate::background::{self, Side, SystemLog};
+use crate::bucket_arguments::BucketArguments;
 use crate::configuration::arguments::THREADS_MAX;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
@@ -33,7 +34,6 @@ use crate::service_manager::Notifier;
 use crate::signals;
 use crate::source::Source;
 use crate::values;
-use crate::writing_arguments::WritingArguments;
 
 /// Programs that a message names at most.
 const USERS_NAMED_MAX: usize = 5;
@@ -129,7 +129,7 @@ pub(crate) struct MountArguments {
     #[command(flatten)]
     engine: EngineArguments,
     #[command(flatten)]
-    writing: WritingArguments,
+    buckets: BucketArguments,
     #[command(flatten)]
     log: LogArguments,
 }
@@ -155,7 +155,7 @@ impl MountArguments {
         wanted.http = wanted.http.or(self.page.http.clone());
         wanted.http_token = wanted.http_token.or(self.page.http_token.clone());
         wanted.writable |= self.writable;
-        wanted.writing = wanted.writing.or(&self.writing);
+        wanted.writing = wanted.writing.or(&self.buckets.writing);
         Ok(wanted)
     }
 
@@ -249,7 +249,8 @@ fn engine_for(
     let engine = &arguments.engine;
     let engine = engine.with(wanted.cache_bytes);
     let cache = source.kind.cache.unwrap_or(Engine::server);
-    Ok(cache(&engine)?.writing_as(wanted.writing.clone()))
+    arguments.buckets.use_prices();
+    Ok(cache(&engine)?.with_writing(&wanted.writing, None))
 }
 
 /// Lets who started it go on; from then on a background process has the system log alone.

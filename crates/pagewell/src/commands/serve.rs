@@ -65,7 +65,8 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
         Some(directory) => directory.clone(),
         None => state::default_directory()?,
     };
-    let engine = engine.writing_like(settings.writing.clone(), &state_directory);
+    let engine = engine.with_writing(&settings.buckets.writing, Some(&state_directory));
+    settings.buckets.use_prices();
     let lacks = sandbox::begin(&settings, &state_directory)?;
     let (told, stopped) = channel();
     // One that is asked for while another is waited for is the same.

@@ -11,12 +11,12 @@ use pagewell_nfsd::Squash;
 use pagewell_nfsd::config::POLL_FOR;
 
 use super::allow::Allowed;
+use crate::bucket_arguments::BucketArguments;
 use crate::commands::serving::HttpArguments;
 use crate::engine::EngineArguments;
 use crate::log_arguments::{CallLogArguments, LogArguments};
 use crate::sandbox_arguments::SandboxArguments;
 use crate::values;
-use crate::writing_arguments::WritingArguments;
 
 /// More threads than any storage has use for.
 pub(crate) const THREADS_MAX: u32 = 4096;
@@ -119,7 +119,7 @@ pub(crate) struct ServeArguments {
     #[command(flatten)]
     pub(crate) engine: EngineArguments,
     #[command(flatten)]
-    pub(crate) writing: WritingArguments,
+    pub(crate) buckets: BucketArguments,
     #[command(flatten)]
     pub(crate) log: LogArguments,
     #[command(flatten)]

@@ -19,11 +19,11 @@ use super::log::LogSettings;
 use super::picker::{Entry, Picker, Section, at, some, word_of};
 use super::table::At;
 use super::writing::WritingKeys;
+use crate::bucket_arguments::BucketArguments;
 use crate::engine::EngineArguments;
 use crate::export::{self, ExportArgument};
 use crate::failure::usage;
 use crate::sandbox_arguments::{MODES, Mode};
-use crate::writing_arguments::WritingArguments;
 
 /// The user and the group of callers that are nobody here.
 const ANONYMOUS: u32 = 65534;
@@ -46,7 +46,6 @@ pub(crate) struct Settings {
     pub(crate) http_token: Option<PathBuf>,
     /// Who may ask for the counters, beside this machine.
     pub(crate) http_allow: Vec<Allowed>,
-    /// The way that large READs leave; `None`: the best, by measurement.
     /// For how long a thread looks for the next call.
     pub(crate) poll: Duration,
     /// Where keys and lists are kept; `None`: the usual place of this user.
@@ -62,7 +61,7 @@ pub(crate) struct Settings {
     /// The page cache.
     pub(crate) engine: EngineArguments,
     /// How buckets are changed.
-    pub(crate) writing: WritingArguments,
+    pub(crate) buckets: BucketArguments,
     /// What is served.
     pub(crate) exports: Vec<ExportSettings>,
     /// All values as they are shown, and where each comes from.
@@ -166,7 +165,7 @@ impl Settings {
         let cache = (arguments.engine.cache_bytes().map(Some), cache);
         let cache = picker.pick("cache", cache, None, |bytes| json!(bytes));
         let writing = keys.map(|keys| &keys.writing);
-        let writing = WritingKeys::resolve(writing, &arguments.writing, picker);
+        let buckets = WritingKeys::resolve(writing, &arguments.buckets, picker);
         let (sandbox, sandbox_allow) = of_sandbox(arguments, file, picker);
         picker.section = Section::Log;
         let log = LogSettings::resolve(arguments, file.map(|file| &file.log), picker)?;
@@ -187,7 +186,7 @@ impl Settings {
             log,
             limits,
             engine: arguments.engine.with(cache),
-            writing,
+            buckets,
             exports: Vec::new(),
             entries: Vec::new(),
         })

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use super::picker::{Picker, at, some, word_of};
 use super::table::{At, Table, text, text_or_number, word};
+use crate::bucket_arguments::BucketArguments;
 use crate::writing_arguments::{OBJECT_WRITES, ObjectWrites, WritingArguments};
 
 /// What the file says.
@@ -36,30 +37,34 @@ impl WritingKeys {
     /// What holds with these and what the command line has `given`.
     pub(super) fn resolve(
         keys: Option<&Self>,
-        given: &WritingArguments,
+        given: &BucketArguments,
         picker: &mut Picker<'_>,
-    ) -> WritingArguments {
+    ) -> BucketArguments {
+        let writing = &given.writing;
         let directory = keys.and_then(|keys| some(&keys.staging_dir));
         let directory = (
-            given.staging_dir().map(|path| Some(path.to_owned())),
+            writing.staging_dir().map(|path| Some(path.to_owned())),
             directory,
         );
         let directory = picker.pick("staging_dir", directory, None, |path| json!(path));
         let size = keys.and_then(|keys| some(&keys.staging_dir_size));
-        let size = (given.staging_dir_size().map(Some), size);
+        let size = (writing.staging_dir_size().map(Some), size);
         let size = picker.pick("staging_dir_size", size, None, |bytes| json!(bytes));
         let which = keys.and_then(|keys| at(&keys.object_writes));
         let which = picker.pick(
             "object_writes",
-            (given.object_writes(), which),
+            (writing.object_writes(), which),
             ObjectWrites::default(),
             |which| word_of(&OBJECT_WRITES, which),
         );
-        let prices = keys.and_then(|keys| some(&keys.object_prices));
-        let prices = (given.object_prices().cloned().map(Some), prices);
+        let kept = keys.and_then(|keys| some(&keys.object_prices));
+        let prices = (given.object_prices.clone().map(Some), kept);
         let prices = picker.pick("object_prices", prices, None, |prices| {
             json!(prices.as_ref().map(Prices::shown))
         });
-        WritingArguments::new(directory, size, which, prices)
+        BucketArguments {
+            writing: WritingArguments::new(directory, size, which),
+            object_prices: prices,
+        }
     }
 }
