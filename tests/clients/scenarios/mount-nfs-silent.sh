@@ -62,7 +62,7 @@ timeout 120 stat "$MOUNT/directory" >"$SCRATCH/stat" || fail 'the mount does not
 
 # Data was written, and there is nobody to bring it to: said, and over within bounded time.
 status=0
-timeout 600 "$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/umount.err" || status=$?
+timeout 120 "$PAGEWELL" umount "$MOUNT" 2>"$SCRATCH/umount.err" || status=$?
 [ "$status" = 1 ] || fail "data was lost, and umount answered $status: $(cat "$SCRATCH/umount.err")"
 grep -q 'is unmounted: .* bytes that were written are lost' "$SCRATCH/umount.err" ||
     fail "umount does not say so: $(cat "$SCRATCH/umount.err")"

@@ -12,6 +12,9 @@ sed 's/^close_open = .*/close_open = 0.3/; s/sync = 0.01/sync = 0.2/' \
     "$CLIENTS/fsx.toml" >"$SCRATCH/whole.toml"
 sed 's/^flen = .*/flen = 33554432/; s/^max = .*/max = 1048576/; s/sync = 0.2/sync = 0.05/' \
     "$SCRATCH/whole.toml" >"$SCRATCH/parts.toml"
+for line in 'close_open = 0.3' 'sync = 0.2' 'flen = 33554432' 'max = 1048576' 'sync = 0.05'; do
+    grep -q "$line" "$SCRATCH/whole.toml" "$SCRATCH/parts.toml" || fail "no $line: fsx.toml is another"
+done
 FSX_CONFIGURATION=$SCRATCH/whole.toml use_fsx "$MOUNT" "$OPERATIONS"
 FSX_CONFIGURATION=$SCRATCH/parts.toml use_fsx "$MOUNT" $((OPERATIONS / 50))
 
