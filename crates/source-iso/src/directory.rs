@@ -12,9 +12,11 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
+use std::ops::Range;
 
 use super::file_id::{Object, RecordPlace};
 use super::names::{Name, numbered, stem};
+use super::options::Case;
 
 /// Bytes of all names of one directory. Records can share the place of a name of 255 bytes, so the
 /// size of the directory is no bound.
@@ -47,6 +49,8 @@ pub(super) struct Directory {
     position: u64,
     items: Vec<Item>,
     names: Vec<u8>,
+    /// Places of plain names in `names`, in order, neighbours joined; until [`Self::finish`].
+    plain: Vec<Range<usize>>,
     /// Positions in `items`, or [`FREE`]; the length is a power of two.
     index: Vec<u32>,
     hasher: RandomState,
@@ -60,6 +64,7 @@ impl Directory {
             position,
             items: Vec::new(),
             names: Vec::new(),
+            plain: Vec::new(),
             index: Vec::new(),
             hasher: RandomState::new(),
             ignores_case,
@@ -75,6 +80,13 @@ impl Directory {
         file_id: u64,
     ) -> Option<()> {
         let (name_start, name_length) = self.store(&name.bytes)?;
+        if name.is_plain {
+            let end = self.names.len();
+            match self.plain.last_mut() {
+                Some(last) if last.end == name_start as usize => last.end = end,
+                _ => self.plain.push(name_start as usize..end),
+            }
+        }
         self.items.push(Item {
             file_id,
             record_offset,
@@ -84,6 +96,27 @@ impl Directory {
             version: u16::try_from(name.version).unwrap_or(u16::MAX),
         });
         Some(())
+    }
+
+    /// Whether a plain name has a small letter.
+    pub(super) fn has_small_letters(&self) -> bool {
+        let names = self
+            .plain
+            .iter()
+            .filter_map(|range| self.names.get(range.clone()));
+        names.flatten().any(u8::is_ascii_lowercase)
+    }
+
+    /// Shows plain names so; only before [`Self::finish`].
+    pub(super) fn show_plain(&mut self, case: Case) {
+        let change = match case {
+            Case::Lower => <[u8]>::make_ascii_lowercase,
+            Case::Upper => <[u8]>::make_ascii_uppercase,
+            Case::Automatic | Case::Keep => return,
+        };
+        for range in std::mem::take(&mut self.plain) {
+            self.names.get_mut(range).map(change);
+        }
     }
 
     /// Builds the index and renames repeated names; `None` without space. To be called once, after
@@ -110,6 +143,7 @@ impl Directory {
             }
             self.add(item);
         }
+        self.plain = Vec::new();
         self.items.shrink_to_fit();
         self.names.shrink_to_fit();
         Some(())
@@ -238,6 +272,7 @@ mod tests {
             let name = Name {
                 bytes: name.as_bytes().to_vec(),
                 version: *version,
+                is_plain: true,
             };
             let id = u64::from(index);
             directory

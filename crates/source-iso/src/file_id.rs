@@ -30,7 +30,7 @@ const LAYOUT: u8 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum TreeKind {
-    /// ECMA-119 names, lower case.
+    /// ECMA-119 names.
     Plain = 0,
     /// The same tree with POSIX names and attributes.
     RockRidge = 1,

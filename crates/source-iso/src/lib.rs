@@ -31,6 +31,7 @@ mod file_id;
 mod filesystem;
 mod names;
 mod node;
+mod options;
 mod read;
 mod record;
 mod rock_ridge;
@@ -48,6 +49,7 @@ use pagewell_fs::source::OpenError;
 
 pub use descriptor::NotIso;
 pub use file_id::TreeKind;
+pub use options::{Case, IsoOptions};
 
 /// Whether a device holds an ISO 9660 image that this reader can try.
 pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {
@@ -65,8 +67,17 @@ pub struct IsoFileSystem {
 
 impl IsoFileSystem {
     /// Opens the image on `device`, to be read through `cache`.
+    pub fn open(
+        device: &Arc<dyn Device>,
+        cache: &Cache,
+        options: &IsoOptions,
+    ) -> Result<Self, OpenError> {
+        select::open(device, cache, options).map(|tree| Self { tree })
+    }
+
+    /// [`Self::open`] with the default options.
     pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
-        select::open(&device, cache).map(|tree| Self { tree })
+        Self::open(&device, cache, &IsoOptions::default())
     }
 
     /// The tree that is served.

@@ -1,26 +1,45 @@
 //! From recorded identifiers to shown names.
 //!
 //! A name is made here once, when its directory is read; listings and lookups use that one.
+//!
+//! **Letters of plain names.** The standard allows capitals only, and most writers make them of
+//! small letters; some record names as they were. Shown small, `Makefile` and `makefile` would
+//! clash; shown as recorded, most discs would shout. Whether a tree has a small letter anywhere
+//! only a walk over all of it can tell, which is too long.
+//!
+//! ```text
+//! the root directory, or the one of the name, has a small letter      as recorded
+//! neither has one                                                     small
+//! ```
+//!
+//! Within a directory either all names change or none, and all only where none has a small letter:
+//! so no two different names ever become equal. A name that is not UTF-8 is not changed, because in
+//! some character sets a letter's byte may be the half of another character.
+//!
+//! Weakness: a directory of capitals only, as `README`, deep in a tree with small letters but with
+//! none in its root, is shown small. Lookups ignore case, so that it is found by its name in any.
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     /// 1 to 255 bytes without `/` and NUL; neither `.` nor `..`.
-    pub(super) bytes: Vec<u8>,
+    pub bytes: Vec<u8>,
     /// File version (ECMA-119 clause 7.5.1); 1 when none was recorded.
-    pub(super) version: u32,
+    pub version: u32,
+    /// The letters may be shown otherwise.
+    pub is_plain: bool,
 }
 
-/// The name of a record without extensions: without version, one trailing dot and trailing spaces,
-/// in lower case.
+/// The name of a record without extensions: without version, one trailing dot and trailing spaces.
 pub(super) fn plain(identifier: &[u8]) -> Name {
     let (base, version) = split_version(identifier);
     let base = base.strip_suffix(b".").unwrap_or(base);
     let end = base.iter().rposition(|byte| *byte != b' ');
     let base = &base[..end.map_or(0, |last| last + 1)];
     Name {
-        bytes: presentable(base.to_ascii_lowercase()),
+        is_plain: std::str::from_utf8(base).is_ok(),
+        bytes: presentable(base.to_vec()),
         version,
     }
 }
@@ -30,6 +49,7 @@ pub(super) fn rock_ridge(name: &[u8]) -> Name {
     Name {
         bytes: presentable(name.to_vec()),
         version: 1,
+        is_plain: false,
     }
 }
 
@@ -55,6 +75,7 @@ pub(super) fn joliet(identifier: &[u8]) -> Name {
     Name {
         bytes: presentable(base[..end.map_or(0, |last| last + 1)].to_vec()),
         version,
+        is_plain: false,
     }
 }
 
@@ -130,17 +151,17 @@ mod tests {
     #[test]
     fn plain_names() {
         for (identifier, name, version) in [
-            (&b"README.TXT;1"[..], &b"readme.txt"[..], 1),
-            (b"README.;32767", b"readme", 32767),
-            (b"README", b"readme", 1),
-            (b"A.B..;2", b"a.b.", 2),
-            (b"A;B.C;1", b"a;b.c", 1),
-            (b"A;B", b"a;b", 1),
-            (b"A;", b"a", 1),
-            (b"A;999999", b"a;999999", 1),
-            (b"PAD   ;1", b"pad", 1),
-            (b"../X;1", b".._x", 1),
-            (b"A\0B", b"a", 1),
+            (&b"README.TXT;1"[..], &b"README.TXT"[..], 1),
+            (b"README.;32767", b"README", 32767),
+            (b"README", b"README", 1),
+            (b"A.B..;2", b"A.B.", 2),
+            (b"A;B.C;1", b"A;B.C", 1),
+            (b"A;B", b"A;B", 1),
+            (b"A;", b"A", 1),
+            (b"A;999999", b"A;999999", 1),
+            (b"PAD   ;1", b"PAD", 1),
+            (b"../X;1", b".._X", 1),
+            (b"A\0B", b"A", 1),
             (b";1", b"_", 1),
             (b"..;1", b"_", 1),
             (b"...", b"__", 1),
@@ -148,6 +169,7 @@ mod tests {
             let expected = Name {
                 bytes: name.to_vec(),
                 version,
+                is_plain: true,
             };
             assert_eq!(plain(identifier), expected, "{identifier:?}");
         }

@@ -17,6 +17,7 @@ use pagewell_source_bytes::Bytes;
 
 use super::descriptor::{Descriptors, NotIso, Readable, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};
+use super::options::IsoOptions;
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
 use super::susp::Continuation;
@@ -27,7 +28,11 @@ use super::volume::{SECTOR_BYTES, Volume, Window};
 const NOTE_FILES_MAX: usize = 2;
 const NOTE_BYTES_MAX: u64 = 64 << 10;
 
-pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, OpenError> {
+pub(super) fn open(
+    device: &Arc<dyn Device>,
+    cache: &Cache,
+    options: &IsoOptions,
+) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(device.name(), &reason);
     let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
     let bytes = Bytes::new(cache.open(device.clone()));
@@ -50,7 +55,7 @@ pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, Open
             descriptors.block_bytes
         )));
     }
-    let tree = choose(&bytes, &descriptors).map_err(refuse)?;
+    let tree = choose(&bytes, &descriptors, *options).map_err(refuse)?;
     let may_be_note = descriptors.has_udf && is_note(&tree);
     if may_be_note && has_udf_anchor(&image).map_err(failed)? {
         return Err(refuse(
@@ -60,7 +65,7 @@ pub(super) fn open(device: &Arc<dyn Device>, cache: &Cache) -> Result<Tree, Open
     Ok(tree)
 }
 
-fn choose(bytes: &Bytes, descriptors: &Descriptors) -> Result<Tree, String> {
+fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Result<Tree, String> {
     let volume = || Volume {
         bytes: bytes.clone(),
         length_bytes: bytes.length_bytes(),
@@ -79,7 +84,7 @@ fn choose(bytes: &Bytes, descriptors: &Descriptors) -> Result<Tree, String> {
     let mut empty = None;
     let mut reason = None;
     for (kind, root, skips) in candidates.into_iter().flatten() {
-        let tree = Tree::new(volume(), kind, root, skips);
+        let tree = Tree::new(volume(), kind, root, (skips, options));
         match tree.directory(tree.root, true) {
             Ok(directory) if directory.items().is_empty() => empty = empty.or(Some(tree)),
             Ok(_) => return Ok(tree),

@@ -15,7 +15,7 @@ mod objects;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
@@ -25,6 +25,7 @@ use super::directory::{Directory, Item, ItemKind};
 use super::file_id::{Object, TreeKind, decode, encode};
 use super::names::{Name, joliet, plain, rock_ridge};
 use super::node::{ObjectReader, Recorded};
+use super::options::{Case, IsoOptions};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
@@ -63,6 +64,9 @@ pub(super) struct Tree {
     /// Its length from the descriptor.
     root_length: u32,
     skips: Option<Skips>,
+    options: IsoOptions,
+    /// Whether the root directory has plain names with small letters; it is read first.
+    root_has_small: OnceLock<bool>,
     groups: Cache<Object, Group>,
     directories: Cache<u64, Directory>,
     /// Held while a large directory is parsed.
@@ -71,12 +75,19 @@ pub(super) struct Tree {
 
 impl Tree {
     /// The tree below `root`; a Rock Ridge tree with `skips`.
-    pub(super) fn new(volume: Volume, kind: TreeKind, root: &Record, skips: Option<Skips>) -> Self {
+    pub(super) fn new(
+        volume: Volume,
+        kind: TreeKind,
+        root: &Record,
+        (skips, options): (Option<Skips>, IsoOptions),
+    ) -> Self {
         Self {
             kind,
             root: root.data_position(&volume),
             root_length: root.data_length(&volume),
             skips,
+            options,
+            root_has_small: OnceLock::new(),
             groups: Cache::new(NODE_CACHE_BYTES, NODE_CACHE_SHARDS),
             directories: Cache::new(DIRECTORY_CACHE_BYTES, 1),
             large: Mutex::new(()),
@@ -191,8 +202,20 @@ impl Tree {
         if position == self.root && self.kind == TreeKind::RockRidge {
             self.hide_empty_store(&mut directory, may_block)?;
         }
+        directory.show_plain(self.case_in(&directory));
         directory.finish().ok_or_else(too_many)?;
         Ok(directory)
+    }
+
+    /// How to show the letters of plain names in a directory (rule in `names`).
+    fn case_in(&self, directory: &Directory) -> Case {
+        let has_small = directory.has_small_letters();
+        let root_has_small = *self.root_has_small.get_or_init(|| has_small);
+        match self.options.case {
+            Case::Automatic if has_small || root_has_small => Case::Keep,
+            Case::Automatic => Case::Lower,
+            case => case,
+        }
     }
 
     /// Hides `rr_moved`, where writers put moved directories, when it holds nothing else. No writer

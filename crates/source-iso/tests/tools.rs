@@ -292,3 +292,23 @@ fn plain_names_are_lower_case_and_found_in_any() {
     assert_eq!(found.attributes.mode, 0o444);
     assert_eq!(fs.read(&call, &found.id, 0, 100).unwrap().payload.len(), 7);
 }
+
+#[test]
+fn plain_names_with_small_letters_stay_as_they_are() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir_all(source.join("Sub")).unwrap();
+    for name in ["Makefile", "makefile", "README.TXT", "Sub/LICENSE"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    let options = ["-quiet", "-allow-lowercase"];
+    if make_image("genisoimage", &options, &source, &image).is_none() {
+        return;
+    }
+    let ours = walk(&open_file(&image), WHOLE);
+    let expected = local(&source);
+    assert_eq!(ours.len(), expected.len() + 1);
+    for (path, (_, content)) in expected {
+        assert_eq!(ours[&path].content.as_deref(), Ok(&content[..]));
+    }
+}

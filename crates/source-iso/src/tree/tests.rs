@@ -108,7 +108,12 @@ fn open(bytes: Vec<u8>, length_bytes: u64) -> (Arc<Zeros>, Tree) {
     };
     let root = Record::parse(&record("\0", (ROOT, 2048), DIRECTORY, &[])).unwrap();
     let skips = Skips { root: 0, others: 0 };
-    let tree = Tree::new(volume, TreeKind::RockRidge, &root, Some(skips));
+    let tree = Tree::new(
+        volume,
+        TreeKind::RockRidge,
+        &root,
+        (Some(skips), IsoOptions::default()),
+    );
     (device, tree)
 }
 

@@ -1,8 +1,8 @@
 //! Small images and what they must show.
 
 use super::builder::{Image, ROOT, Record, nm, px};
-use super::{Bounds, Manifest, display, open_bytes, walk};
-use pagewell_source_iso::IsoFileSystem;
+use super::{Bounds, Manifest, display, open_with, walk};
+use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 
 /// The names and what is in them, `!` for an error.
 fn shown(manifest: &Manifest) -> Vec<(String, String)> {
@@ -28,7 +28,12 @@ const SMALL: Bounds = Bounds {
 
 /// Walks the image and compares; content `!` means an error.
 pub fn check(image: &Image, expected: &[(&str, &str)]) -> IsoFileSystem {
-    let fs = open_bytes(image.bytes.clone());
+    check_with(image, &IsoOptions::default(), expected)
+}
+
+/// The same with options.
+pub fn check_with(image: &Image, options: &IsoOptions, expected: &[(&str, &str)]) -> IsoFileSystem {
+    let fs = open_with(&image.bytes, options).unwrap();
     let found = shown(&walk(&fs, SMALL));
     let expected: Vec<(String, String)> = expected
         .iter()

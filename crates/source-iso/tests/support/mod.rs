@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_device::{FileDevice, RamDevice};
+use pagewell_device::{Device, FileDevice, RamDevice};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, Call, Credentials, Error, FileId, FileSystem, FileType, Result};
-use pagewell_source_iso::IsoFileSystem;
+use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 
 /// Root, and willing to wait.
 pub fn call(credentials: &Credentials) -> Call<'_> {
@@ -62,8 +62,13 @@ pub fn open_bytes(bytes: Vec<u8>) -> IsoFileSystem {
 
 /// The same, when it may be none.
 pub fn try_open(bytes: Vec<u8>) -> Result<IsoFileSystem, OpenError> {
-    let device = Arc::new(RamDevice::holding("image", &bytes));
-    IsoFileSystem::from_device(device, cache())
+    open_with(&bytes, &IsoOptions::default())
+}
+
+/// The same with options.
+pub fn open_with(bytes: &[u8], options: &IsoOptions) -> Result<IsoFileSystem, OpenError> {
+    let device: Arc<dyn Device> = Arc::new(RamDevice::holding("image", bytes));
+    IsoFileSystem::open(&device, cache(), options)
 }
 
 /// The image in a file.
