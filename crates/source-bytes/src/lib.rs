@@ -1,4 +1,5 @@
-//! Bytes of an image, through the page cache.
+//! Bytes of an image, through the page cache; and what readers of images have in common: names,
+//! parsed pieces, departures from the format.
 //!
 //! File data is not copied: a payload pins its pages of the cache. It is copied when the cache pins
 //! no more (half of its pages are pinned, which slow clients can cause), and when its pieces are so
@@ -8,8 +9,12 @@
 //! A range with an unreadable part returns the bytes before that; the next read, from there, fails.
 //! So a bad sector costs a reader only that sector, not the megabyte around it.
 
+mod name_table;
+mod names;
 mod open_error;
+mod pieces;
 mod violations;
+mod window;
 
 use std::sync::Arc;
 
@@ -21,8 +26,12 @@ use rustix::io::Errno;
 
 use pagewell_fs::{Error, PageSlice, Payload, Result};
 
+pub use name_table::{NameTable, Named, Repeated};
+pub use names::presentable;
 pub use open_error::open_error;
+pub use pieces::Pieces;
 pub use violations::{VIOLATIONS_MAX, Violation, Violations};
+pub use window::Window;
 
 /// Shorter pieces, on average, are copied: pinning a page costs as much as copying so many bytes.
 const PINNED_RUN_BYTES_MIN: usize = 4096;
@@ -82,6 +91,20 @@ impl Bytes {
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.object.length_bytes()
+    }
+
+    /// Whether all of a range is inside.
+    #[must_use]
+    pub fn contains(&self, position: u64, length: u64) -> bool {
+        position
+            .checked_add(length)
+            .is_some_and(|end| end <= self.length_bytes())
+    }
+
+    /// The error about something at a position.
+    #[must_use]
+    pub fn fault(&self, position: u64, what: &str) -> Error {
+        Error::Io(format!("{}: at byte {position}: {what}", self.name()))
     }
 
     /// Reads structure of a file system.

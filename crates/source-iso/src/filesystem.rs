@@ -151,7 +151,11 @@ impl FileSystem for IsoFileSystem {
                 1 => (&b".."[..], parent, parent.place()),
                 _ => {
                     let item = &names.items()[index as usize - 2];
-                    (names.name_of(item), names.object_of(item), item.file_id)
+                    (
+                        names.name_of(item),
+                        names.object_of(item),
+                        item.value.file_id,
+                    )
                 }
             };
             let examine = || -> Result<Entry> {

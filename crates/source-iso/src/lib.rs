@@ -24,7 +24,6 @@
 //! seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and refused.
 //! Associated files and lower file versions are not shown.
 
-mod cache;
 mod descriptor;
 mod directory;
 mod file_id;

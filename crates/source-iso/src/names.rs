@@ -19,7 +19,7 @@
 //! Weakness: a directory of capitals only, as `README`, deep in a tree with small letters but with
 //! none in its root, is shown small. Lookups ignore case, so that it is found by its name in any.
 
-use pagewell_fs::name::NAME_BYTES_MAX;
+use pagewell_source_bytes::presentable;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
@@ -94,56 +94,6 @@ fn split_version(identifier: &[u8]) -> (&[u8], u32) {
     (base, version.max(1))
 }
 
-/// Makes a name valid: cuts at NUL, replaces `/` by `_`, an empty name, `.` and `..` by
-/// underscores, and cuts to 255 bytes.
-fn presentable(mut name: Vec<u8>) -> Vec<u8> {
-    if let Some(end) = name.iter().position(|byte| *byte == 0) {
-        name.truncate(end);
-    }
-    for byte in &mut name {
-        if *byte == b'/' {
-            *byte = b'_';
-        }
-    }
-    cut(&mut name, NAME_BYTES_MAX);
-    if matches!(name.as_slice(), b"" | b"." | b"..") {
-        name = vec![b'_'; name.len().max(1)];
-    }
-    name
-}
-
-/// The name of the `number`th record with this name: `name~2`, within 255 bytes.
-pub(super) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
-    let suffix = format!("~{number}");
-    let mut numbered = name.to_vec();
-    cut(&mut numbered, NAME_BYTES_MAX - suffix.len());
-    numbered.extend_from_slice(suffix.as_bytes());
-    numbered
-}
-
-/// The part of a name that [`numbered`] keeps in any case.
-pub(super) fn stem(name: &[u8]) -> Vec<u8> {
-    let mut stem = name.to_vec();
-    cut(&mut stem, NAME_BYTES_MAX - "~4294967295".len());
-    stem
-}
-
-/// Shortens to at most `bytes_max`, at the boundary of a UTF-8 sequence.
-fn cut(name: &mut Vec<u8>, bytes_max: usize) {
-    if name.len() <= bytes_max {
-        return;
-    }
-    let mut end = bytes_max;
-    let is_middle = |byte: u8| byte & 0xc0 == 0x80;
-    while end > 0 && bytes_max - end < 3 && is_middle(name[end]) {
-        end -= 1;
-    }
-    if is_middle(name[end]) {
-        end = bytes_max; // not UTF-8 at all
-    }
-    name.truncate(end);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,22 +123,6 @@ mod tests {
             };
             assert_eq!(plain(identifier), expected, "{identifier:?}");
         }
-    }
-
-    #[test]
-    fn long_names_are_cut_between_characters() {
-        let wide = "\u{20ac}".repeat(100).into_bytes();
-        assert_eq!(presentable(wide.clone()).len(), 255);
-        let shifted = [b"a".to_vec(), wide].concat();
-        assert_eq!(presentable(shifted.clone()).len(), 253);
-        let numbered = numbered(&presentable(shifted), 12);
-        assert!(
-            std::str::from_utf8(&numbered)
-                .unwrap()
-                .ends_with("\u{20ac}~12")
-        );
-        assert!(numbered.len() <= 255);
-        assert_eq!(presentable(vec![0x80; 300]).len(), 255);
     }
 
     fn utf16(text: &str) -> Vec<u8> {

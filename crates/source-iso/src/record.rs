@@ -5,8 +5,9 @@
 //! makes the rest of its sector unreadable, not of the directory.
 
 use pagewell_fs::Result;
+use pagewell_source_bytes::Window;
 
-use super::volume::{BothEndian, SECTOR_BYTES, Volume, Window};
+use super::volume::{BothEndian, SECTOR_BYTES, Volume};
 
 const RECORD_BYTES_MIN: usize = 34;
 const IDENTIFIER_START: usize = 33;

@@ -13,7 +13,7 @@ use pagewell_cache::Cache;
 use pagewell_device::Device;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Error, FileType, Result};
-use pagewell_source_bytes::Bytes;
+use pagewell_source_bytes::{Bytes, Window};
 
 use super::descriptor::{Descriptors, NotIso, Readable, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};
@@ -22,7 +22,7 @@ use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
 use super::susp::Continuation;
 use super::tree::Tree;
-use super::volume::{SECTOR_BYTES, Volume, Window};
+use super::volume::{SECTOR_BYTES, Volume};
 
 /// A note has at most so many files, and bytes in all.
 const NOTE_FILES_MAX: usize = 2;
@@ -97,16 +97,16 @@ fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Resu
 
 /// Looks for Rock Ridge in the root directory's own record; an unreadable one has none.
 fn rock_ridge_skips(volume: &Volume, root: &Record) -> Option<Skips> {
-    let window = || Window::new(volume, true, SECTOR_BYTES);
     let position = root.data_position(volume);
     let there = volume.length_bytes.saturating_sub(position);
     let length = there.min(SECTOR_BYTES as u64);
-    let mut cursor = RecordCursor::new(window(), position, length, 0);
+    let window = Window::new(&volume.bytes, true, SECTOR_BYTES);
+    let mut cursor = RecordCursor::new(window, position, length, 0);
     let (_, own) = cursor.next().ok()??;
     if own.identifier() != IDENTIFIER_SELF {
         return None;
     }
-    let mut continuation = Continuation::new(window(), 2 << 20);
+    let mut continuation = Continuation::new(volume, true, (SECTOR_BYTES, 2 << 20));
     announced(own.system_use(), &mut continuation).ok()?
 }
 

@@ -14,24 +14,31 @@
 //! cost their product, so [`Continuation`] has a budget for all records until it is refilled.
 
 use pagewell_fs::{Error, Result};
+use pagewell_source_bytes::Window;
 
-use super::volume::{BothEndian, Window};
+use super::volume::{BothEndian, Volume};
 
 const AREAS_MAX: usize = 256;
 const RECORD_BYTES_MAX: u64 = 1 << 20;
 const ENTRY_BYTES_MIN: usize = 4;
 
 pub(super) struct Continuation<'a> {
+    volume: &'a Volume,
     window: Window<'a>,
     /// Bytes still to be read.
     budget_bytes: u64,
 }
 
 impl<'a> Continuation<'a> {
-    /// Reads through `window`, at most `budget_bytes` in all.
-    pub(super) fn new(window: Window<'a>, budget_bytes: u64) -> Self {
+    /// Reads steps of `step_bytes`, at most `budget_bytes` in all.
+    pub(super) fn new(
+        volume: &'a Volume,
+        may_block: bool,
+        (step_bytes, budget_bytes): (usize, u64),
+    ) -> Self {
         Self {
-            window,
+            volume,
+            window: Window::new(&volume.bytes, may_block, step_bytes),
             budget_bytes,
         }
     }
@@ -55,14 +62,13 @@ impl<'a> Continuation<'a> {
             let length = u64::from(place.length);
             taken += length;
             let position = self
-                .window
                 .volume
                 .block_position(place.block)
                 .saturating_add(u64::from(place.offset));
             let acceptable = visited.len() < AREAS_MAX
                 && taken <= RECORD_BYTES_MAX
                 && length <= self.budget_bytes
-                && self.window.volume.contains(position, length)
+                && self.window.contains(position, length)
                 && !visited.contains(&(place.block, place.offset));
             if !acceptable {
                 return Ok(());
@@ -118,7 +124,6 @@ fn place(entry: &[u8]) -> Option<ContinuationArea> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::volume::Volume;
     use super::*;
 
     fn entry(signature: &[u8; 2], data: &[u8]) -> Vec<u8> {
@@ -136,7 +141,7 @@ mod tests {
 
     fn seen(image: Vec<u8>, area: &[u8]) -> Vec<Vec<u8>> {
         let volume = Volume::of_memory(image);
-        let mut continuation = Continuation::new(Window::new(&volume, true, 512), 1 << 30);
+        let mut continuation = Continuation::new(&volume, true, (512, 1 << 30));
         let mut seen = Vec::new();
         continuation
             .walk(area, &mut |_, entry| seen.push(entry[4..].to_vec()))

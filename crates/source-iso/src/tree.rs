@@ -19,8 +19,8 @@ use std::sync::{Arc, OnceLock};
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
+use pagewell_source_bytes::{Pieces, Window};
 
-use super::cache::Cache;
 use super::directory::{Directory, Item, ItemKind};
 use super::file_id::{Object, TreeKind, decode, encode};
 use super::names::{Name, joliet, plain, rock_ridge};
@@ -29,7 +29,7 @@ use super::options::{Case, IsoOptions};
 use super::record::{Record, RecordCursor};
 use super::rock_ridge::{RockRidge, Skips};
 use super::susp::Continuation;
-use super::volume::{SECTOR_BYTES, Volume, Window};
+use super::volume::{SECTOR_BYTES, Volume};
 use objects::{FoundNode, Group};
 
 /// Bytes of records of the largest directory: half a million Rock Ridge names.
@@ -67,8 +67,8 @@ pub(super) struct Tree {
     options: IsoOptions,
     /// Whether the root directory has plain names with small letters; it is read first.
     root_has_small: OnceLock<bool>,
-    groups: Cache<Object, Group>,
-    directories: Cache<u64, Directory>,
+    groups: Pieces<Object, Group>,
+    directories: Pieces<u64, Directory>,
     /// Held while a large directory is parsed.
     large: Mutex<()>,
 }
@@ -88,8 +88,8 @@ impl Tree {
             skips,
             options,
             root_has_small: OnceLock::new(),
-            groups: Cache::new(NODE_CACHE_BYTES, NODE_CACHE_SHARDS),
-            directories: Cache::new(DIRECTORY_CACHE_BYTES, 1),
+            groups: Pieces::new(NODE_CACHE_BYTES, NODE_CACHE_SHARDS),
+            directories: Pieces::new(DIRECTORY_CACHE_BYTES, 1),
             large: Mutex::new(()),
             volume,
         }
@@ -290,24 +290,38 @@ impl Tree {
         (length, offset): (u64, u64),
         may_block: bool,
     ) -> ObjectReader<'_> {
-        let window = |bytes| Window::new(&self.volume, may_block, bytes);
+        let volume = &self.volume;
         ObjectReader {
-            volume: &self.volume,
+            volume,
             // Reads at least a sector.
-            cursor: RecordCursor::new(window(RECORD_BYTES_MAX), position, length, offset),
-            continuation: Continuation::new(window(SECTOR_BYTES), OBJECT_CONTINUATION_BYTES),
+            cursor: RecordCursor::new(
+                Window::new(&volume.bytes, may_block, RECORD_BYTES_MAX),
+                position,
+                length,
+                offset,
+            ),
+            continuation: Continuation::new(
+                volume,
+                may_block,
+                (SECTOR_BYTES, OBJECT_CONTINUATION_BYTES),
+            ),
             skip: self.skips.map(|skips| skips.others),
         }
     }
 
     fn listing_reader(&self, position: u64, length: u64, may_block: bool) -> ObjectReader<'_> {
-        let window = |bytes| Window::new(&self.volume, may_block, bytes);
+        let volume = &self.volume;
         let budget = CONTINUATION_BYTES + CONTINUATION_BYTES_PER_BYTE * length;
         let budget = budget.min(CONTINUATION_BYTES_MAX);
         ObjectReader {
-            volume: &self.volume,
-            cursor: RecordCursor::new(window(LISTING_STEP_BYTES), position, length, 0),
-            continuation: Continuation::new(window(CONTINUATION_STEP_BYTES), budget),
+            volume,
+            cursor: RecordCursor::new(
+                Window::new(&volume.bytes, may_block, LISTING_STEP_BYTES),
+                position,
+                length,
+                0,
+            ),
+            continuation: Continuation::new(volume, may_block, (CONTINUATION_STEP_BYTES, budget)),
             skip: self.skips.map(|skips| skips.others),
         }
     }

@@ -1,4 +1,4 @@
-//! The image as numbered bytes: bounds, block numbers, and windows that combine small reads.
+//! The image as numbered bytes: bounds, block numbers, numbers in both byte orders.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Bytes;
@@ -61,9 +61,7 @@ impl Volume {
     }
 
     pub(super) fn contains(&self, position: u64, length: u64) -> bool {
-        position
-            .checked_add(length)
-            .is_some_and(|end| end <= self.length_bytes)
+        self.bytes.contains(position, length)
     }
 
     /// Reads structure of the image, not file data.
@@ -72,60 +70,7 @@ impl Volume {
     }
 
     pub(super) fn fault(&self, position: u64, what: &str) -> Error {
-        Error::Io(format!("{}: at byte {position}: {what}", self.bytes.name()))
-    }
-}
-
-/// The last bytes read, so that neighbouring small reads make one request.
-pub(super) struct Window<'a> {
-    pub(super) volume: &'a Volume,
-    pub(super) may_block: bool,
-    step_bytes: usize,
-    start: u64,
-    bytes: Vec<u8>,
-}
-
-impl<'a> Window<'a> {
-    pub(super) fn new(volume: &'a Volume, may_block: bool, step_bytes: usize) -> Self {
-        Self {
-            volume,
-            may_block,
-            step_bytes,
-            start: 0,
-            bytes: Vec::new(),
-        }
-    }
-
-    /// `length` bytes from `position`; an error past the end of the image.
-    pub(super) fn get(&mut self, position: u64, length: usize) -> Result<&[u8]> {
-        if !self.volume.contains(position, length as u64) {
-            return Err(self.volume.fault(position, "past the end of the image"));
-        }
-        if !self.holds(position, length) {
-            let rest = self.volume.length_bytes - position;
-            let wanted = usize::try_from(rest).unwrap_or(usize::MAX);
-            let wanted = wanted.min(self.step_bytes.max(length));
-            self.bytes.clear();
-            self.bytes.resize(wanted, 0);
-            self.start = position;
-            let result = self.volume.read(position, &mut self.bytes, self.may_block);
-            if let Err(error) = result {
-                self.bytes.clear();
-                return Err(error);
-            }
-        }
-        let from = usize::try_from(position - self.start).unwrap_or(usize::MAX);
-        let held = self.bytes.get(from..).and_then(|rest| rest.get(..length));
-        held.ok_or_else(|| {
-            self.volume
-                .fault(position, "window does not hold the bytes")
-        })
-    }
-
-    fn holds(&self, position: u64, length: usize) -> bool {
-        position >= self.start
-            && position + length as u64 <= self.start + self.bytes.len() as u64
-            && !self.bytes.is_empty()
+        self.bytes.fault(position, what)
     }
 }
 
@@ -149,18 +94,6 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn windows_give_every_byte_of_the_image_and_no_more() {
-        let volume = Volume::of_memory((0..100).collect());
-        let mut window = Window::new(&volume, true, 16);
-        for position in [0u64, 5, 15, 16, 90, 3, 99] {
-            assert_eq!(u64::from(window.get(position, 1).unwrap()[0]), position);
-        }
-        assert_eq!(window.get(60, 40).unwrap().len(), 40);
-        assert!(matches!(window.get(60, 41), Err(Error::Io(_))));
-        assert!(matches!(window.get(u64::MAX, 2), Err(Error::Io(_))));
-    }
 
     #[test]
     fn the_little_half_wins_unless_only_the_big_one_fits() {

@@ -13,27 +13,30 @@ use pagewell_base::clock::Clock;
 use pagewell_base::mix::mix;
 use pagewell_base::sync::{Mutex, MutexGuard};
 
-pub(super) struct Cache<K, V> {
+/// See the module's text.
+pub struct Pieces<K, V> {
     shards: Vec<Mutex<Clock<K, Arc<V>>>>,
     shard_bytes_max: usize,
 }
 
-impl<K: Copy + Eq + Hash + Into<u64>, V> Cache<K, V> {
-    /// A cache of `bytes_max` bytes in `shards` parts with a lock each.
-    pub(super) fn new(bytes_max: usize, shards: usize) -> Self {
+impl<K: Copy + Eq + Hash + Into<u64>, V> Pieces<K, V> {
+    /// A map of `bytes_max` bytes in `shards` parts with a lock each.
+    #[must_use]
+    pub fn new(bytes_max: usize, shards: usize) -> Self {
         Self {
             shards: (0..shards.max(1)).map(|_| Mutex::default()).collect(),
             shard_bytes_max: bytes_max / shards.max(1),
         }
     }
 
-    pub(super) fn get(&self, key: K) -> Option<Arc<V>> {
+    /// The value of a key, which is in use again.
+    pub fn get(&self, key: K) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
         shard.get(&key).map(|value| value.clone())
     }
 
     /// Adds `value`, which takes `bytes`, and returns it; an earlier value of the key stays.
-    pub(super) fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
+    pub fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
         let mut shard = self.shard(key);
         if let Some(value) = shard.peek(&key) {
@@ -61,23 +64,23 @@ mod tests {
 
     #[test]
     fn stays_within_its_bytes_and_keeps_what_is_used() {
-        let cache: Cache<u64, u64> = Cache::new(100, 1);
+        let pieces: Pieces<u64, u64> = Pieces::new(100, 1);
         for key in 0..1000 {
-            cache.insert(key, key, 10);
-            assert_eq!(cache.get(0).as_deref(), Some(&0), "always in use");
+            pieces.insert(key, key, 10);
+            assert_eq!(pieces.get(0).as_deref(), Some(&0), "always in use");
         }
-        let held = (0..1000).filter(|key| cache.get(*key).is_some()).count();
+        let held = (0..1000).filter(|key| pieces.get(*key).is_some()).count();
         assert!((2..=10).contains(&held), "{held}");
     }
 
     #[test]
     fn the_newest_stays_even_when_it_is_too_large() {
-        let cache: Cache<u64, u64> = Cache::new(100, 1);
-        cache.insert(1, 1, 10);
-        cache.insert(2, 2, 5000);
-        assert!(cache.get(2).is_some() && cache.get(1).is_none());
-        cache.insert(3, 3, 5000);
-        assert!(cache.get(3).is_some() && cache.get(2).is_none());
-        assert_eq!(*cache.insert(3, 4, 1), 3, "the first one wins");
+        let pieces: Pieces<u64, u64> = Pieces::new(100, 1);
+        pieces.insert(1, 1, 10);
+        pieces.insert(2, 2, 5000);
+        assert!(pieces.get(2).is_some() && pieces.get(1).is_none());
+        pieces.insert(3, 3, 5000);
+        assert!(pieces.get(3).is_some() && pieces.get(2).is_none());
+        assert_eq!(*pieces.insert(3, 4, 1), 3, "the first one wins");
     }
 }
