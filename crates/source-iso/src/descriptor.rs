@@ -175,7 +175,7 @@ fn descriptor(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> Descriptors {
     hasher.write_u64(length_bytes.to_le());
     Descriptors {
         block_bytes: u32::from(block_bytes),
-        primary_root: Record::parse(&sector[ROOT_RECORD]),
+        primary_root: Record::root(&sector[ROOT_RECORD]),
         joliet_root: None,
         identity: hasher.finish(),
         has_udf: false,

@@ -51,6 +51,17 @@ impl Record {
         })
     }
 
+    /// The root directory's record in a volume descriptor (ECMA-119 clause 8.4.18), which has 34
+    /// bytes. Old discs have another length or identifier in it; both mean nothing there. `None`
+    /// when it leads nowhere.
+    pub(super) fn root(source: &[u8]) -> Option<Self> {
+        let mut whole = [0; RECORD_BYTES_MIN];
+        whole.copy_from_slice(source.get(..RECORD_BYTES_MIN)?);
+        whole[0] = RECORD_BYTES_MIN as u8;
+        whole[32..].copy_from_slice(&[1, 0]);
+        Self::parse(&whole).filter(|record| record.both(2) != BothEndian { little: 0, big: 0 })
+    }
+
     pub(super) fn identifier(&self) -> &[u8] {
         &self.bytes[IDENTIFIER_START..IDENTIFIER_START + self.identifier_length]
     }
@@ -192,5 +203,21 @@ mod tests {
         bytes[0] = 33;
         assert!(Record::parse(&bytes).is_none());
         assert!(Record::parse(&[]).is_none());
+    }
+
+    #[test]
+    fn the_root_record_needs_only_a_place() {
+        let mut bytes = [0u8; 34];
+        assert!(Record::root(&bytes).is_none(), "leads nowhere");
+        bytes[2] = 20;
+        for (length, identifier_length, identifier) in [(34, 1, 0), (68, 1, 0), (0, 0, 7)] {
+            bytes[0] = length;
+            bytes[32] = identifier_length;
+            bytes[33] = identifier;
+            let root = Record::root(&bytes).unwrap();
+            assert_eq!((root.identifier(), root.both(2).little), (&[0][..], 20));
+            assert_eq!(root.system_use(), b"");
+        }
+        assert!(Record::root(&bytes[..33]).is_none());
     }
 }

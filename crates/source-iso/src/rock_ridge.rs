@@ -68,6 +68,8 @@ struct Target {
     component_open: bool,
     /// The last component was a slash (ROOT): the next one needs none.
     after_root: bool,
+    /// More components follow in another entry.
+    entry_open: bool,
     damaged: bool,
 }
 
@@ -86,9 +88,7 @@ impl RockRidge {
 
     /// Target of a symbolic link: `None` without SL entries, `Some(None)` when it is damaged.
     pub(super) fn target(&self) -> Option<Option<&[u8]>> {
-        self.target
-            .as_ref()
-            .map(|target| (!target.damaged && !target.bytes.is_empty()).then_some(&*target.bytes))
+        self.target.as_ref().map(Target::whole)
     }
 
     fn take(&mut self, signature: [u8; 2], entry: &[u8]) {
@@ -150,7 +150,15 @@ impl RockRidge {
 }
 
 impl Target {
+    /// The target; `None` when it is damaged, or its end is missing: what is left of a path leads
+    /// somewhere else.
+    fn whole(&self) -> Option<&[u8]> {
+        let is_cut = self.component_open || self.entry_open;
+        (!self.damaged && !is_cut && !self.bytes.is_empty()).then_some(&*self.bytes)
+    }
+
     fn take(&mut self, entry: &[u8]) {
+        self.entry_open = entry.get(4).is_some_and(|flags| flags & CONTINUES != 0);
         let mut rest = entry.get(5..).unwrap_or(&[]);
         while !rest.is_empty() {
             let component = rest.split_first_chunk::<2>().and_then(|(head, tail)| {
@@ -307,8 +315,15 @@ mod tests {
         assert_eq!(target(&[b"\0\0"]), Some(None), "half a component");
         assert_eq!(target(&[b"\0"]), Some(None), "nothing at all");
         let long = [&b"\x01\x01\xc8"[..], &[b'x'; 200]].concat();
-        assert_eq!(target(&vec![&long[..]; 20]).unwrap().unwrap().len(), 4000);
-        assert_eq!(target(&vec![&long[..]; 21]), Some(None), "over 4095 bytes");
+        let with_end = |count| {
+            let mut parts = vec![&long[..]; count];
+            parts.push(b"\0\0\x01x");
+            target(&parts)
+        };
+        assert_eq!(with_end(20).unwrap().unwrap().len(), 4001);
+        assert_eq!(with_end(21), Some(None), "over 4095 bytes");
+        assert_eq!(target(&[b"\x01\0\x01a"]), Some(None), "no other entry");
+        assert_eq!(target(&[b"\0\x01\x01a"]), Some(None), "half a component");
         assert_eq!(taken(&[]).target(), None);
     }
 

@@ -43,6 +43,8 @@ const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
 /// Its length is one byte.
 const RECORD_BYTES_MAX: usize = 256;
+/// Names of directories where writers put moved ones.
+const STORES: [&[u8]; 3] = [b"rr_moved", b".rr_moved", b"RR_MOVED"];
 /// Bytes per request for a whole directory.
 const LISTING_STEP_BYTES: usize = 32 << 10;
 /// The same for continuation areas, which are more scattered.
@@ -200,7 +202,7 @@ impl Tree {
             pushed.ok_or_else(too_many)?;
         }
         if position == self.root && self.kind == TreeKind::RockRidge {
-            self.hide_empty_store(&mut directory, may_block)?;
+            self.hide_stores(&mut directory, may_block)?;
         }
         directory.show_plain(self.case_in(&directory));
         directory.finish().ok_or_else(too_many)?;
@@ -218,39 +220,45 @@ impl Tree {
         }
     }
 
-    /// Hides `rr_moved`, where writers put moved directories, when it holds nothing else. No writer
-    /// makes two, so only the first is examined.
-    fn hide_empty_store(&self, root: &mut Directory, may_block: bool) -> Result<()> {
-        let is_store = |item: &Item| {
-            let is_named = matches!(root.name_of(item), b"rr_moved" | b".rr_moved" | b"RR_MOVED");
-            is_named && matches!(root.object_of(item), Object::Directory(it) if it != self.root)
-        };
-        let Some(index) = root.items().iter().position(is_store) else {
-            return Ok(());
-        };
-        let position = root.object_of(&root.items()[index]).place();
-        match self.shows_nothing(position, may_block) {
-            Ok(true) => root.remove(index),
-            Err(Error::WouldBlock) => return Err(Error::WouldBlock),
-            // An unreadable one is shown; opening it gives the error.
-            Ok(false) | Err(_) => {}
+    /// Hides where writers put moved directories (RRIP 1.12 clause 4.1.5) if it holds only those.
+    /// An empty one was made by a user, as writers make a store only to fill it. No writer makes
+    /// two of one name, so only the first is examined.
+    fn hide_stores(&self, root: &mut Directory, may_block: bool) -> Result<()> {
+        for name in STORES {
+            let is_named = |item: &Item| {
+                let is_other =
+                    matches!(root.object_of(item), Object::Directory(it) if it != self.root);
+                is_other && root.name_of(item) == name
+            };
+            let Some(index) = root.items().iter().position(is_named) else {
+                continue;
+            };
+            let position = root.object_of(&root.items()[index]).place();
+            match self.is_store(position, may_block) {
+                Ok(true) => root.remove(index),
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                // An unreadable one is shown; opening it gives the error.
+                Ok(false) | Err(_) => {}
+            }
         }
         Ok(())
     }
 
-    /// Whether all of a directory is shown elsewhere.
-    fn shows_nothing(&self, position: u64, may_block: bool) -> Result<bool> {
+    /// Whether a directory holds something, and all of it is shown elsewhere.
+    fn is_store(&self, position: u64, may_block: bool) -> Result<bool> {
         let length = self.directory_length(position, may_block)?;
         if length > DIRECTORY_BYTES_LARGE && !may_block {
             return Err(Error::WouldBlock);
         }
         let mut reader = self.listing_reader(position, length, may_block);
+        let mut holds_moved = false;
         while let Some(recorded) = reader.next()? {
             if !recorded.moved_here() {
                 return Ok(false);
             }
+            holds_moved = true;
         }
-        Ok(true)
+        Ok(holds_moved)
     }
 
     fn name(&self, recorded: &Recorded) -> Name {

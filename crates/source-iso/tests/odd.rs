@@ -173,6 +173,73 @@ fn moved_directories_are_where_they_belong() {
 }
 
 #[test]
+fn a_users_directory_with_the_name_of_a_store_is_shown() {
+    let name = |text: &str| [nm(text.as_bytes()), px(0o040_755, 2, 0)];
+    let moved = |extent| Record::directory("DEEP", extent, 2048).with(&[nm(b"deep"), re()]);
+    let root = [
+        Record::directory("RR_MOVED", 41, 2048).with(&name("rr_moved")),
+        Record::directory("A", 42, 2048).with(&name("a")),
+        Record::directory("_RR_MOVE", 44, 2048).with(&name(".rr_moved")),
+    ];
+    let mut image = rock_ridge(&root);
+    image.directory(41, ROOT, &[]);
+    image.directory(
+        42,
+        ROOT,
+        &[Record::file("DEEP", 43, 0).with(&[nm(b"deep"), cl(43)])],
+    );
+    image.directory_with(43, 44, (&[], &[pl(42)]), &[]);
+    image.directory(44, ROOT, &[moved(43)]);
+    // The writer's own is hidden wherever it comes, an empty one is not.
+    let expected = [("a", ""), ("a/deep", ""), GOOD, ("rr_moved", "")];
+    check(&image, &expected);
+    // Beside what a user has in it, those that were moved are not shown twice.
+    let file = Record::file("F.;1", 40, 1).with(&[nm(b"f")]);
+    image.directory(44, ROOT, &[moved(43), file]);
+    let expected = [
+        (".rr_moved", ""),
+        (".rr_moved/f", "g"),
+        ("a", ""),
+        ("a/deep", ""),
+        GOOD,
+        ("rr_moved", ""),
+    ];
+    check(&image, &expected);
+    // Below the root the name means nothing.
+    image.directory(44, ROOT, &[moved(43)]);
+    image.directory(
+        41,
+        ROOT,
+        &[Record::directory("X", 45, 2048).with(&name("rr_moved"))],
+    );
+    image.directory(45, 41, &[moved(43)]);
+    let expected = [
+        ("a", ""),
+        ("a/deep", ""),
+        GOOD,
+        ("rr_moved", ""),
+        ("rr_moved/rr_moved", ""),
+    ];
+    check(&image, &expected);
+}
+
+#[test]
+fn the_root_record_of_an_old_disc_has_another_length() {
+    for (at, values) in [
+        (0, &[68u8][..]),
+        (0, &[0]),
+        (32, &[0, 7]),
+        (32, &[200, 1]),
+        (25, &[0]),
+    ] {
+        let mut image = plain(&[]);
+        let record = 16 * SECTOR + 156;
+        image.bytes[record + at..record + at + values.len()].copy_from_slice(values);
+        check(&image, &[GOOD]);
+    }
+}
+
+#[test]
 fn names_of_one_object_share_their_number() {
     let file = |name: &str, extent, serial| {
         let identifier = format!("{};1", name.to_uppercase());

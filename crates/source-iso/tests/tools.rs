@@ -54,6 +54,29 @@ fn make_tree(root: &Path, bears: &Bears) {
     symlink("/usr/../lib/./x/y", root.join("odd link")).unwrap();
     symlink("/", root.join("root link")).unwrap();
     symlink("../..", root.join("up link")).unwrap();
+    // Both writers record an empty component as a root in the middle.
+    for (index, target) in [
+        "a//b",
+        "/usr//lib",
+        "//b",
+        "///b",
+        "a///b",
+        "a//",
+        "//",
+        ".//x",
+        "..//x",
+        "a/./b/../c",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        symlink(target, root.join(format!("slashes {index}"))).unwrap();
+    }
+    // genisoimage never ends with a quarter of this.
+    if bears.link_parts > 100 {
+        let long = vec!["abc"; bears.link_parts].join("//");
+        symlink(long, root.join("slashes in many entries")).unwrap();
+    }
     symlink(
         format!("{}/end", "component".repeat(20)),
         root.join("wide link"),
@@ -310,5 +333,21 @@ fn plain_names_with_small_letters_stay_as_they_are() {
     assert_eq!(ours.len(), expected.len() + 1);
     for (path, (_, content)) in expected {
         assert_eq!(ours[&path].content.as_deref(), Ok(&content[..]));
+    }
+}
+
+#[test]
+fn an_empty_directory_named_as_the_store_of_moved_ones_is_shown() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    let deep: std::path::PathBuf = (1..=10).map(|level| level.to_string()).collect();
+    fs::create_dir_all(source.join("rr_moved")).unwrap();
+    if make_image("genisoimage", &["-quiet", "-R"], &source, &image).is_some() {
+        check_posix(&image, &source);
+    }
+    fs::create_dir_all(source.join(deep)).unwrap();
+    let options = ["-quiet", "-R", "-hide-rr-moved"];
+    if make_image("genisoimage", &options, &source, &image).is_some() {
+        check_posix(&image, &source);
     }
 }

@@ -193,10 +193,11 @@ fn a_record_with_large_continuation_areas_takes_nothing_from_its_neighbours() {
     assert_eq!(node.attributes.uid, 7);
 }
 
-/// `count` names of one directory for moved directories, which is `length` bytes of padding.
+/// `count` names of one directory of `length` bytes, with one moved directory and padding.
 fn stores(count: usize, length: u32) -> (Arc<Zeros>, Tree) {
     let store = record("RR_MOVED", (FAR, length), DIRECTORY, &[]);
-    let bytes = image(&[(ROOT, 2048, &vec![store; count]), (FAR, length, &[])]);
+    let moved = record("DEEP", (ROOT, 2048), DIRECTORY, b"RE\x04\x01");
+    let bytes = image(&[(ROOT, 2048, &vec![store; count]), (FAR, length, &[moved])]);
     open(bytes, start(FAR) + u64::from(length))
 }
 
