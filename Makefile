@@ -7,6 +7,8 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 # Options of scripts/bench-serve.sh, for example --quick.
 BENCH_OPTIONS ?=
+# --table has `make test-images` write the table of docs/IMAGES.md anew.
+IMAGES_OPTIONS ?=
 # --pictures has `make test-page` write docs/pictures anew.
 PAGE_OPTIONS ?=
 
@@ -58,6 +60,10 @@ test-objects: ## Other people's object stores and web servers, and programs on t
 	@for ack in store journal; do \
 		tests/objects/gateways.sh --rounds 10 --ack $$ack || [ $$? = 77 ] || exit 1; \
 	done
+
+test-images: ## Images by writers of others, entry by entry beside bsdtar, 7z, xorriso and Linux (5 minutes, root)
+	@scripts/packages.sh images
+	@tests/images/run.sh $(IMAGES_OPTIONS)
 
 package: ## Debian packages, RPMs and a static program in target/package (needs a C compiler and a network)
 	@scripts/package.sh
@@ -129,6 +135,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers test-objects \
+.PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers test-objects test-images \
 	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-object bench-idle \
 	readme install uninstall man clean

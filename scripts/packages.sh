@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sees to it that the programs a group of make targets needs are installed.
 #
-# usage: scripts/packages.sh GROUP...      GROUP is demo, test, page, bench, package or unfs3
+# usage: scripts/packages.sh GROUP...      GROUP is demo, test, images, page, bench, package or unfs3
 #
 # On Debian and Ubuntu missing packages are installed when that is possible without asking
 # (as root, or with a sudo that wants no password). Otherwise they are named together with the
@@ -41,6 +41,20 @@ test  grub-rescue-pc      /usr/lib/grub-rescue/grub-rescue-cdrom.iso
 test  ipxe                /usr/lib/ipxe/ipxe.iso
 test  klibc-utils         /usr/lib/klibc/bin/nfsmount
 test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
+images xorriso            xorriso
+images genisoimage        genisoimage
+images libarchive-tools   bsdtar
+images p7zip-full         7z
+images udftools           mkudffs
+images fuse3              fusermount3
+images python3-venv       python3
+images qemu-system-x86    qemu-system-x86_64
+images busybox-static     busybox
+images cpio               cpio
+images kmod               depmod
+images nfs-common         mount.nfs
+images zstd               zstd
+images xz-utils           xz
 package debootstrap       debootstrap
 package iproute2          ip
 package util-linux        nsenter

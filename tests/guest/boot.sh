@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Runs a shell script as root on the distribution's Linux kernel in an emulated machine.
 #
-# usage: tests/guest/boot.sh [-a FILE]... [-m MEBIBYTES] [-t SECONDS] SCRIPT [ARGUMENT...]
+# usage: tests/guest/boot.sh [-a FILE]... [-d FILE]... [-k MODULE]... [-m MEBIBYTES] [-t SECONDS]
+#                            SCRIPT [ARGUMENT...]
 #
 #   -a FILE   put FILE (or a directory) beside the script, in /job
+#   -d FILE   a disk with the bytes of FILE, which the script may change: /dev/vdb, /dev/vdc, ...
+#   -k        load this module of the kernel, too
 #   -m        memory of the machine (default 1024)
 #   -t        give up after this long (default 300)
 #
@@ -17,18 +20,22 @@ here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/sbin:/sbin
 
 added=()
+disks=()
+further_modules=()
 memory=1024
 seconds=300
-while getopts a:m:t: option; do
+while getopts a:d:k:m:t: option; do
     case $option in
         a) added+=("$OPTARG") ;;
+        d) disks+=(-drive "file=$OPTARG,format=raw,if=virtio") ;;
+        k) further_modules+=("$OPTARG") ;;
         m) memory=$OPTARG ;;
         t) seconds=$OPTARG ;;
         *) exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
-[ $# -ge 1 ] || { echo "usage: ${0##*/} [-a FILE]... [-m MEBIBYTES] [-t SECONDS] SCRIPT" >&2; exit 2; }
+[ $# -ge 1 ] || { echo "usage: ${0##*/} [OPTION...] SCRIPT [ARGUMENT...]" >&2; exit 2; }
 [ "$(uname -m)" = x86_64 ] || { echo 'guest: only x86-64 hosts can run it' >&2; exit 125; }
 
 kernel=$("$here/kernel.sh")
@@ -48,7 +55,7 @@ modules() { # DIRECTORY
     version=$(ls "$kernel/lib/modules")
     [ -e "$kernel/lib/modules/$version/modules.dep.bin" ] || depmod -b "$kernel" "$version"
     mkdir -p "$1"
-    for name in virtio_pci virtio_blk virtio_net isofs nfsv3 loop ext4; do
+    for name in virtio_pci virtio_blk virtio_net isofs nfsv3 loop ext4 "${further_modules[@]}"; do
         modprobe -d "$kernel" -S "$version" --show-depends "$name"
     done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r file; do
         name=$(basename "$file" | sed -E 's/\.(zst|xz|gz)$//')
@@ -87,7 +94,7 @@ timeout "$seconds" qemu-system-x86_64 -accel tcg -cpu max -smp 2 -m "$memory" \
     -kernel "$kernel"/boot/vmlinuz-* -initrd "$work/ramdisk" \
     -append 'console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on' \
     -chardev stdio,id=output,signal=off -serial chardev:output -serial "file:$work/status" \
-    -drive "file=$tools,format=raw,if=virtio,readonly=on" \
+    -drive "file=$tools,format=raw,if=virtio,readonly=on" "${disks[@]}" \
     -netdev user,id=network -device virtio-net-pci,netdev=network,romfile= </dev/null &
 machine=$!
 status=0
