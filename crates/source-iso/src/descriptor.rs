@@ -1,284 +1,282 @@
-//! Volume descriptors (ECMA-119 clause 8).
+//! One volume descriptor (ECMA-119 clause 8), in either of two layouts.
 //!
-//! Descriptors are 2048 bytes each from sector 16. A terminator should end them; images without one
-//! exist, and images with thousands, so the scan ends at the first sector that is no descriptor, at
-//! the end of the image, or after 64. The first primary descriptor counts, wherever it is.
+//! A descriptor is a sector. Its type says which tree it describes:
 //!
-//! Similar formats that need another reader are recognised and refused by name: these rules would
-//! read wrong data from them.
+//! | type | version | escape sequences | tree |
+//! |---|---|---|---|
+//! | 1 | 1 | | primary |
+//! | 2 | 1 | UCS-2 | Joliet |
+//! | 2 | 2 | | enhanced (ISO 9660:1999) |
+//!
+//! High Sierra, the draft of 1986, has eight more bytes in front and shorter fields, so that all
+//! others are elsewhere; its directory records differ too (`record`).
+//!
+//! Weakness: texts of the primary descriptor are read as UTF-8, which they should not be and often
+//! are.
 
 use std::hash::Hasher;
 
+use pagewell_fs::Timestamp;
 use siphasher::sip::SipHasher24;
 
 use super::names::announce_joliet;
 use super::record::Record;
-use super::volume::SECTOR_BYTES;
+use super::time;
+use super::volume::{BothEndian, SECTOR_BYTES};
 
-const FIRST_SECTOR: u64 = 16;
-const DESCRIPTORS_MAX: u64 = 64;
-const ROOT_RECORD: std::ops::Range<usize> = 156..190;
 const ESCAPE_SEQUENCES: std::ops::Range<usize> = 88..120;
+const ROOT_RECORD_BYTES: usize = 34;
+/// Publisher, preparer and application (ECMA-119 clauses 8.4.20 to 8.4.22).
+const LONG_TEXT_BYTES: usize = 128;
+/// System and volume (clauses 8.4.5 and 8.4.6).
+const SHORT_TEXT_BYTES: usize = 32;
 
-/// The content of a device that is no image for this reader.
+/// What a sector among the descriptors is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotIso {
-    /// A related format; the text names it, with its article.
-    Unsupported(&'static str),
-    /// Another content; the text says what is missing.
-    Unknown(&'static str),
+pub(super) enum Kind {
+    Boot,
+    Primary,
+    Joliet,
+    Enhanced,
+    /// A descriptor without a tree that is read.
+    Other,
+    Terminator,
+    /// Of UDF (ECMA-167 2/9.1), which may be among them: NSR02 or NSR03.
+    Udf,
+    /// The same: the begin, the end, or a boot descriptor.
+    Extended,
 }
 
-/// The content of an image.
-type Content = Result<Descriptors, NotIso>;
-
-/// Fills the target from a position on.
-type ReadAt<'a, E> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), E>;
-
-/// An image whose bytes are read in one way or another, which fails with `E`.
-pub(super) struct Readable<'a, E> {
-    pub length_bytes: u64,
-    pub read: ReadAt<'a, E>,
+/// Offsets of fields.
+struct Layout {
+    system: usize,
+    volume: usize,
+    blocks: usize,
+    block_bytes: usize,
+    root: usize,
+    publisher: usize,
+    preparer: usize,
+    application: usize,
+    created: usize,
+    /// Bytes of a time.
+    time_bytes: usize,
 }
 
-impl<E> Readable<'_, E> {
-    /// Reads unless the image is too short.
-    fn read_if_there(&self, position: u64, target: &mut [u8]) -> Result<bool, E> {
-        if position + target.len() as u64 > self.length_bytes {
-            return Ok(false);
-        }
-        (self.read)(position, target).map(|()| true)
+const ECMA_119: Layout = Layout {
+    system: 8,
+    volume: 40,
+    blocks: 80,
+    block_bytes: 128,
+    root: 156,
+    publisher: 318,
+    preparer: 446,
+    application: 574,
+    created: 813,
+    time_bytes: 17,
+};
+
+const HIGH_SIERRA: Layout = Layout {
+    system: 16,
+    volume: 48,
+    blocks: 88,
+    block_bytes: 136,
+    root: 180,
+    publisher: 342,
+    preparer: 470,
+    application: 598,
+    created: 790,
+    time_bytes: 16,
+};
+
+/// A descriptor of a tree.
+#[derive(Clone)]
+pub(super) struct Descriptor {
+    pub is_high_sierra: bool,
+    pub label: String,
+    pub system: String,
+    pub publisher: String,
+    pub preparer: String,
+    pub application: String,
+    pub created: Option<Timestamp>,
+    /// The unit of extent numbers, as recorded.
+    pub block_bytes: u32,
+    pub volume_blocks: u32,
+    /// `None`: it contradicts itself.
+    pub root: Option<Record>,
+    /// Hash of the descriptor and the image's length.
+    pub identity: u64,
+}
+
+/// The kind of a sector; `None` for other data, and whether it is High Sierra's.
+pub(super) fn kind_of(sector: &[u8; SECTOR_BYTES]) -> Option<(Kind, bool)> {
+    if &sector[9..14] == b"CDROM" {
+        return Some(match sector[8] {
+            0 => (Kind::Boot, true),
+            1 => (Kind::Primary, true),
+            255 => (Kind::Terminator, true),
+            _ => (Kind::Other, true),
+        });
     }
+    let kind = match &sector[1..6] {
+        b"CD001" => match sector[0] {
+            0 => Kind::Boot,
+            1 => Kind::Primary,
+            2 if sector[6] == 2 => Kind::Enhanced,
+            2 if announce_joliet(&sector[ESCAPE_SEQUENCES]) => Kind::Joliet,
+            255 => Kind::Terminator,
+            _ => Kind::Other,
+        },
+        b"NSR02" | b"NSR03" => Kind::Udf,
+        b"BEA01" | b"TEA01" | b"BOOT2" => Kind::Extended,
+        _ => return None,
+    };
+    Some((kind, false))
 }
 
-fn unsupported<E>(what: &'static str) -> Result<Content, E> {
-    Ok(Err(NotIso::Unsupported(what)))
-}
-
-/// The facts of the volume descriptors.
-pub(super) struct Descriptors {
-    pub(super) block_bytes: u32,
-    /// Root record of the primary descriptor's tree, when both are sound.
-    pub(super) primary_root: Option<Record>,
-    pub(super) joliet_root: Option<Record>,
-    /// Hash of the primary descriptor and the image's length.
-    pub(super) identity: u64,
-    /// The image also has a UDF file system.
-    pub(super) has_udf: bool,
-}
-
-/// Examines an image; errors are those of reading it.
-pub(super) fn examine<E>(image: &Readable<'_, E>) -> Result<Content, E> {
-    let mut head = [0u8; 16];
-    if image.read_if_there(0, &mut head)? {
-        if matches!(&head[..4], b"CISO" | b"ZISO") {
-            return unsupported("a compressed (CSO or ZSO) image");
-        }
-        if head[..12] == [0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0] {
-            return unsupported("an image of raw 2352-byte sectors");
-        }
-    }
-    let mut scan = Scan::default();
-    for index in 0..DESCRIPTORS_MAX {
-        let mut sector = [0u8; SECTOR_BYTES];
-        let position = (FIRST_SECTOR + index) * SECTOR_BYTES as u64;
-        if !image.read_if_there(position, &mut sector)? {
-            scan.image_ended = index == 0;
-            break;
-        }
-        if !scan.take(&sector, image.length_bytes) {
-            break;
-        }
-    }
-    // Extended descriptors of UDF may follow the terminator.
-    scan.finish(image)
-}
-
-#[derive(Default)]
-struct Scan {
-    primary: Option<Descriptors>,
-    joliet: Option<Descriptors>,
-    has_udf: bool,
-    is_high_sierra: bool,
-    image_ended: bool,
-    terminated: bool,
-}
-
-impl Scan {
-    /// Takes one sector; false ends the scan.
-    fn take(&mut self, sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> bool {
-        match &sector[1..6] {
-            b"CD001" if !self.terminated => {}
-            b"BEA01" | b"TEA01" | b"BOOT2" => return true,
-            b"NSR02" | b"NSR03" => {
-                self.has_udf = true;
-                return true;
-            }
-            _ => {
-                self.is_high_sierra |= &sector[9..14] == b"CDROM";
-                return false;
-            }
-        }
-        match sector[0] {
-            1 if self.primary.is_none() => self.primary = Some(descriptor(sector, length_bytes)),
-            // Version 2 is an enhanced descriptor (ISO 9660:1999), without escape sequences.
-            2 if self.joliet.is_none()
-                && sector[6] != 2
-                && announce_joliet(&sector[ESCAPE_SEQUENCES]) =>
-            {
-                let mut found = descriptor(sector, length_bytes);
-                found.joliet_root = found.primary_root.take();
-                self.joliet = Some(found);
-            }
-            255 => self.terminated = true,
-            _ => {}
-        }
-        true
-    }
-
-    fn finish<E>(self, image: &Readable<'_, E>) -> Result<Content, E> {
-        let joliet = self.joliet.as_ref();
-        let joliet_root = joliet.and_then(|found| found.joliet_root.clone());
-        if let Some(mut found) = self.primary.or(self.joliet) {
-            found.joliet_root = joliet_root;
-            found.has_udf = self.has_udf;
-            return Ok(Ok(found));
-        }
-        if self.has_udf {
-            return unsupported("a UDF image without an ISO 9660 tree");
-        }
-        if self.is_high_sierra {
-            return unsupported("a High Sierra image");
-        }
-        if let Some(layout) = other_sector_layout(image)? {
-            return unsupported(layout);
-        }
-        Ok(Err(NotIso::Unknown(if self.image_ended {
-            "it ends before sector 16, where volume descriptors are"
+impl Descriptor {
+    /// Reads the descriptor in `sector` of an image of `length_bytes`.
+    pub(super) fn read(
+        sector: &[u8; SECTOR_BYTES],
+        (kind, is_high_sierra): (Kind, bool),
+        length_bytes: u64,
+    ) -> Self {
+        let layout = if is_high_sierra {
+            HIGH_SIERRA
         } else {
-            "no volume descriptor"
-        })))
+            ECMA_119
+        };
+        let text = |offset: usize, length: usize| {
+            let bytes = sector.get(offset..offset + length).unwrap_or(&[]);
+            match kind {
+                Kind::Joliet => wide_text(bytes),
+                _ => text(bytes),
+            }
+        };
+        let root = sector.get(layout.root..layout.root + ROOT_RECORD_BYTES);
+        Self {
+            is_high_sierra,
+            label: text(layout.volume, SHORT_TEXT_BYTES),
+            system: text(layout.system, SHORT_TEXT_BYTES),
+            publisher: text(layout.publisher, LONG_TEXT_BYTES),
+            preparer: text(layout.preparer, LONG_TEXT_BYTES),
+            application: text(layout.application, LONG_TEXT_BYTES),
+            created: created(sector, &layout),
+            block_bytes: block_bytes(sector, layout.block_bytes),
+            volume_blocks: BothEndian::read(sector, layout.blocks)
+                .map_or(0, |blocks| blocks.choose(|blocks| blocks > 0)),
+            root: root.and_then(|bytes| Record::root(bytes, is_high_sierra)),
+            identity: identity(sector, length_bytes),
+        }
+    }
+
+    /// Whether blocks have a size that this reader takes (ECMA-119 clause 6.2.2, and sizes above a
+    /// sector that some writers use).
+    pub(super) fn has_sound_blocks(&self) -> bool {
+        (512..=32768).contains(&self.block_bytes) && self.block_bytes.is_power_of_two()
     }
 }
 
-fn descriptor(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> Descriptors {
-    let little = u16::from_le_bytes([sector[128], sector[129]]);
-    let big = u16::from_be_bytes([sector[130], sector[131]]);
+/// A 16-bit number in both byte orders.
+fn block_bytes(sector: &[u8; SECTOR_BYTES], offset: usize) -> u32 {
+    let little = u16::from_le_bytes([sector[offset], sector[offset + 1]]);
+    let big = u16::from_be_bytes([sector[offset + 2], sector[offset + 3]]);
     let sound = |size: u16| size >= 512 && size.is_power_of_two();
-    let block_bytes = if !sound(little) && sound(big) {
+    let chosen = if !sound(little) && sound(big) {
         big
     } else {
         little
     };
+    u32::from(chosen)
+}
+
+fn created(sector: &[u8; SECTOR_BYTES], layout: &Layout) -> Option<Timestamp> {
+    let recorded = sector.get(layout.created..layout.created + layout.time_bytes)?;
+    // High Sierra has no zone.
+    let mut stamp = [0; 17];
+    stamp.get_mut(..recorded.len())?.copy_from_slice(recorded);
+    time::long(&stamp)
+}
+
+fn identity(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> u64 {
     let mut hasher = SipHasher24::new();
     hasher.write(sector);
     hasher.write_u64(length_bytes.to_le());
-    Descriptors {
-        block_bytes: u32::from(block_bytes),
-        primary_root: Record::root(&sector[ROOT_RECORD]),
-        joliet_root: None,
-        identity: hasher.finish(),
-        has_udf: false,
-    }
+    hasher.finish()
 }
 
-/// Looks for descriptors at the positions of other sector sizes or of a pregap.
-fn other_sector_layout<E>(image: &Readable<'_, E>) -> Result<Option<&'static str>, E> {
-    for (sector_bytes, header_bytes, first, what) in [
-        (2336, 8, 16, "an image of raw 2336-byte sectors"),
-        (2352, 16, 16, "an image of raw 2352-byte sectors"),
-        (2352, 24, 16, "an image of raw 2352-byte sectors"),
-        (2448, 16, 16, "an image of raw 2448-byte sectors"),
-        (2448, 24, 16, "an image of raw 2448-byte sectors"),
-        (2048, 0, 166, "an image with a pregap of 150 sectors"),
-    ] {
-        let mut identifier = [0u8; 6];
-        let position = sector_bytes * first + header_bytes;
-        if image.read_if_there(position, &mut identifier)? && &identifier[1..] == b"CD001" {
-            return Ok(Some(what));
-        }
-    }
-    Ok(None)
+/// A padded text; zeros are padding too.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().rposition(|byte| !matches!(byte, 0 | b' '));
+    let text = bytes.get(..end.map_or(0, |last| last + 1)).unwrap_or(&[]);
+    String::from_utf8_lossy(text).into_owned()
 }
 
-/// Whether a UDF anchor (ECMA-167 3/10.2) is at one of its places.
-pub(super) fn has_udf_anchor<E>(image: &Readable<'_, E>) -> Result<bool, E> {
-    const ANCHOR_TAG: [u8; 2] = [2, 0];
-    let sectors = image.length_bytes / SECTOR_BYTES as u64;
-    for sector in [
-        256,
-        sectors.saturating_sub(257),
-        sectors.saturating_sub(1),
-        sectors,
-    ] {
-        let mut tag = [0u8; 16];
-        let there = image.read_if_there(sector * SECTOR_BYTES as u64, &mut tag)?;
-        let location = u32::from_le_bytes([tag[12], tag[13], tag[14], tag[15]]);
-        if there && tag[..2] == ANCHOR_TAG && u64::from(location) == sector {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+/// The same in big-endian UTF-16.
+fn wide_text(bytes: &[u8]) -> String {
+    let units = bytes
+        .chunks_exact(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    let text: String = char::decode_utf16(units)
+        .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
+        .collect();
+    text.trim_end_matches(['\0', ' ']).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::convert::Infallible;
 
-    fn of_bytes(bytes: &[u8]) -> Content {
-        let read = |position: u64, target: &mut [u8]| {
-            let start = usize::try_from(position).unwrap();
-            target.copy_from_slice(&bytes[start..start + target.len()]);
-            Ok::<_, Infallible>(())
-        };
-        let image = Readable {
-            length_bytes: bytes.len() as u64,
-            read: &read,
-        };
-        let Ok(content) = examine(&image);
-        content
+    fn sector(kind: u8, version: u8, escape: &[u8]) -> [u8; SECTOR_BYTES] {
+        let mut sector = [0; SECTOR_BYTES];
+        sector[0] = kind;
+        sector[1..6].copy_from_slice(b"CD001");
+        sector[6] = version;
+        sector[88..88 + escape.len()].copy_from_slice(escape);
+        sector
     }
 
-    fn refusal(bytes: Vec<u8>) -> &'static str {
-        match of_bytes(&bytes) {
-            Ok(_) => "iso",
-            Err(NotIso::Unsupported(what) | NotIso::Unknown(what)) => what,
+    #[test]
+    fn kinds_are_told_by_type_version_and_escape_sequences() {
+        for (sector, kind) in [
+            (sector(0, 1, b""), Kind::Boot),
+            (sector(1, 1, b""), Kind::Primary),
+            (sector(2, 1, b"%/E"), Kind::Joliet),
+            (sector(2, 2, b""), Kind::Enhanced),
+            (sector(2, 2, b"%/E"), Kind::Enhanced),
+            (sector(2, 1, b"%/B"), Kind::Other),
+            (sector(3, 1, b""), Kind::Other),
+            (sector(255, 1, b""), Kind::Terminator),
+        ] {
+            assert_eq!(kind_of(&sector), Some((kind, false)));
         }
-    }
-
-    fn with(position: usize, text: &[u8]) -> Vec<u8> {
-        let mut bytes = vec![0; 200 * 2048];
-        bytes[position..position + text.len()].copy_from_slice(text);
-        bytes
-    }
-
-    #[test]
-    fn relatives_are_refused_by_name() {
-        assert!(refusal(Vec::new()).contains("ends before"));
-        assert!(refusal(vec![0; 32768]).contains("ends before"));
-        assert_eq!(refusal(vec![0; 65536]), "no volume descriptor");
-        assert!(refusal(with(0, b"CISO")).contains("CSO"));
-        assert!(refusal(with(1, &[255; 10])).contains("2352"));
-        assert!(refusal(with(16 * 2352 + 24, b"\x01CD001")).contains("2352"));
-        assert!(refusal(with(16 * 2336 + 8, b"\x01CD001")).contains("2336"));
-        assert!(refusal(with(166 * 2048, b"\x01CD001")).contains("pregap"));
-        assert!(refusal(with(16 * 2048 + 8, b"\x01CDROM")).contains("High Sierra"));
-        assert!(refusal(with(16 * 2048, b"\x00NSR02")).contains("UDF"));
+        let mut other = [0; SECTOR_BYTES];
+        assert_eq!(kind_of(&other), None);
+        other[1..6].copy_from_slice(b"NSR03");
+        assert_eq!(kind_of(&other), Some((Kind::Udf, false)));
+        other[8..14].copy_from_slice(b"\x01CDROM");
+        assert_eq!(kind_of(&other), Some((Kind::Primary, true)));
     }
 
     #[test]
-    fn the_first_primary_descriptor_counts_wherever_it_stands() {
-        let mut bytes = with(16 * 2048, b"\0CD001\x01");
-        bytes[17 * 2048..17 * 2048 + 7].copy_from_slice(b"\x03CD001\x01");
-        bytes[18 * 2048..18 * 2048 + 7].copy_from_slice(b"\x01CD001\x01");
-        bytes[18 * 2048 + 128..18 * 2048 + 132].copy_from_slice(&[0, 8, 8, 0]);
-        bytes.truncate(19 * 2048);
-        let content = of_bytes(&bytes);
-        let Ok(found) = content else {
-            panic!("not recognised");
-        };
-        assert_eq!(found.block_bytes, 2048);
-        assert!(found.primary_root.is_none(), "zeros are no root record");
+    fn texts_end_before_their_padding() {
+        let mut primary = sector(1, 1, b"");
+        primary[40..47].copy_from_slice(b"A DISC ");
+        primary[813..830].copy_from_slice(b"2026112919300050\x04");
+        primary[80..88].copy_from_slice(&[0, 0, 0, 0, 0, 0, 1, 2]);
+        let found = Descriptor::read(&primary, (Kind::Primary, false), 0);
+        assert_eq!(
+            (found.label.as_str(), found.system.as_str()),
+            ("A DISC", "")
+        );
+        let created = found.created.unwrap();
+        assert_eq!(
+            (created.seconds, created.nanoseconds),
+            (1_795_977_000, 500_000_000)
+        );
+        assert_eq!(found.volume_blocks, 258, "the big-endian half");
+        let mut joliet = sector(2, 1, b"%/E");
+        joliet[40..48].copy_from_slice(b"\0\xe4\0b\0 \0\0");
+        let found = Descriptor::read(&joliet, (Kind::Joliet, false), 0);
+        assert_eq!(found.label, "\u{e4}b");
     }
 }

@@ -9,9 +9,9 @@
 //! ```text
 //! 0  image   hash of the volume descriptor and the length
 //! 8  layout  1
-//! 9  tree    plain 0, Rock Ridge 1, Joliet 2
+//! 9  tree    plain 0, Rock Ridge 1, Joliet 2, ISO 9660:1999 3
 //! 10 kind    directory 0, file 1, empty directory 2
-//! 11 session 0 (the first), and 4 bytes of zeros
+//! 11 zeros
 //! 16 place   directory: first byte of its extent; else: first byte of its record
 //! 24 parent  first byte of the extent of the directory that holds the record; directory: 0
 //! ```
@@ -36,6 +36,8 @@ pub enum TreeKind {
     RockRidge = 1,
     /// The second tree, with Unicode names.
     Joliet = 2,
+    /// A tree of ISO 9660:1999, with names of up to 207 bytes, as recorded.
+    Enhanced = 3,
 }
 
 impl fmt::Display for TreeKind {
@@ -44,6 +46,7 @@ impl fmt::Display for TreeKind {
             Self::Plain => "plain",
             Self::RockRidge => "Rock Ridge",
             Self::Joliet => "Joliet",
+            Self::Enhanced => "ISO 9660:1999",
         })
     }
 }

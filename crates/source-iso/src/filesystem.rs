@@ -60,7 +60,7 @@ impl FileSystem for IsoFileSystem {
             links_max: if posix { u32::MAX } else { 1 },
             symlinks: posix,
             time_grain_nanoseconds: 10_000_000,
-            case_insensitive: !posix,
+            case_insensitive: self.tree.ignores_case(),
             coherence: Coherence::UNCHANGED,
             ..Limits::default()
         }

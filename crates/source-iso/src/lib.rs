@@ -12,19 +12,21 @@
 //! object by its record (`file_id`), so identifiers need no table and survive restart.
 //!
 //! ```text
-//! descriptor -> select -> tree -> directory (names) -> node (attributes, sections) -> read
-//!                          |          |                  |
-//!                       cache       record, susp, rock_ridge, names, time
+//! descriptor_set -> select -> tree -> directory (names) -> node (attributes, sections) -> read
+//!   |    |   |                 |          |                  |
+//! boot sessions descriptor   cache       record, susp, rock_ridge, names, time
 //! ```
 //!
-//! Rock Ridge is preferred to Joliet, and Joliet to the plain tree; path tables are not used. The
-//! image is read through the page cache; file data is sent from pinned pages, without a copy.
+//! The tree that loses least is served (`select`); path tables are not used. The image is read
+//! through the page cache; file data is sent from pinned pages, without a copy.
 //!
-//! **Known weaknesses.** The image must not change while it is open. Only the first session is
-//! seen. UDF, zisofs, High Sierra, raw sectors and sparse files (SF) are recognised and refused.
+//! **Known weaknesses.** The image must not change while it is open. UDF, zisofs, raw sectors and
+//! sparse files (SF) are recognised and refused.
 //! Associated files and lower file versions are not shown.
 
+mod boot;
 mod descriptor;
+mod descriptor_set;
 mod directory;
 mod file_id;
 mod filesystem;
@@ -35,6 +37,8 @@ mod read;
 mod record;
 mod rock_ridge;
 mod select;
+mod sessions;
+mod survey;
 mod susp;
 mod time;
 mod tree;
@@ -45,18 +49,21 @@ use std::sync::Arc;
 use pagewell_cache::Cache;
 use pagewell_device::{Device, read_exact};
 use pagewell_fs::source::OpenError;
+use pagewell_source_bytes::Bytes;
 
-pub use descriptor::NotIso;
+pub use boot::{BootEntry, BootMedium};
+pub use descriptor_set::NotIso;
 pub use file_id::TreeKind;
-pub use options::{Case, IsoOptions};
+pub use options::{Case, IsoOptions, Session};
+pub use survey::{SessionSurvey, Survey, TreeSurvey, survey};
 
 /// Whether a device holds an ISO 9660 image that this reader can try.
 pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {
-    let image = descriptor::Readable {
+    let image = descriptor_set::Readable {
         length_bytes: device.length_bytes(),
         read: &|position, target| read_exact(device, position, target),
     };
-    descriptor::examine(&image).map(|found| found.map(drop))
+    descriptor_set::examine(&image).map(|found| found.map(drop))
 }
 
 /// An open image.
@@ -65,18 +72,27 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image on `device`, to be read through `cache`.
+    /// Opens the image on `device`, to be read through `cache`. Refuses one whose files are in a
+    /// UDF file system only.
     pub fn open(
         device: &Arc<dyn Device>,
         cache: &Cache,
         options: &IsoOptions,
     ) -> Result<Self, OpenError> {
-        select::open(device, cache, options).map(|tree| Self { tree })
+        let bytes = Bytes::new(cache.open(device.clone()));
+        let tree = select::open(&bytes, options)?;
+        select::refuse_note(&bytes, &tree)?;
+        Ok(Self { tree })
     }
 
     /// [`Self::open`] with the default options.
     pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
         Self::open(&device, cache, &IsoOptions::default())
+    }
+
+    /// Opens the image in `bytes`, whatever its files are.
+    pub fn of_bytes(bytes: &Bytes, options: &IsoOptions) -> Result<Self, OpenError> {
+        select::open(bytes, options).map(|tree| Self { tree })
     }
 
     /// The tree that is served.

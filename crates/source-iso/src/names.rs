@@ -53,6 +53,12 @@ pub(super) fn rock_ridge(name: &[u8]) -> Name {
     }
 }
 
+/// The name of a record of ISO 9660:1999, unchanged: it needs no version, but some writers add one.
+pub(super) fn enhanced(identifier: &[u8]) -> Name {
+    let base = identifier.strip_suffix(b";1").unwrap_or(identifier);
+    rock_ridge(base)
+}
+
 /// Whether escape sequences of a supplementary volume descriptor (ECMA-119 clause 8.5.6) announce
 /// Joliet, of level 1, 2 or 3 (UCS-2 levels of ISO 10646).
 pub(super) fn announce_joliet(escape_sequences: &[u8]) -> bool {
@@ -122,6 +128,19 @@ mod tests {
                 is_plain: true,
             };
             assert_eq!(plain(identifier), expected, "{identifier:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_1999_are_as_recorded() {
+        for (identifier, name) in [
+            (&b"Read Me.first;1"[..], &b"Read Me.first"[..]),
+            (b"a;2", b"a;2"),
+            (b"a.", b"a."),
+            (b"\xc3\xa4", b"\xc3\xa4"),
+            (b";1", b"_"),
+        ] {
+            assert_eq!(enhanced(identifier).bytes, name);
         }
     }
 

@@ -1,10 +1,23 @@
-//! How to show an image.
+//! Which part of an image to serve, and how to show it.
 
-/// How to show an image; the default shows what its writer most probably meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+use std::sync::Arc;
+
+use pagewell_source_bytes::Violations;
+
+use super::file_id::TreeKind;
+
+/// Which part of an image to serve, and how to show it; the default shows what its writer most
+/// probably meant.
+#[derive(Clone, Debug, Default)]
 pub struct IsoOptions {
     /// The letters of plain names.
     pub case: Case,
+    /// The tree; by default that which loses least.
+    pub tree: Option<TreeKind>,
+    /// The session.
+    pub session: Session,
+    /// Where departures from the format are noted, as they are found; costs time.
+    pub violations: Option<Arc<Violations>>,
 }
 
 /// How to show the letters of plain names (ECMA-119 clause 7.5), which the standard allows only as
@@ -20,4 +33,20 @@ pub enum Case {
     Upper,
     /// As recorded.
     Keep,
+}
+
+/// A session of a disc that was written in several (ECMA-119 has one; multi-session discs repeat
+/// all of it).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Session {
+    /// The descriptors at sector 16, as most programs take them: the newest session of an image
+    /// that was grown, the first of one whose sessions were joined.
+    #[default]
+    Default,
+    /// The newest.
+    Last,
+    /// By number; 1 is the oldest.
+    Number(u32),
+    /// The one that begins at this sector of 2048 bytes.
+    Sector(u32),
 }

@@ -11,6 +11,8 @@ use super::volume::{BothEndian, SECTOR_BYTES, Volume};
 
 const RECORD_BYTES_MIN: usize = 34;
 const IDENTIFIER_START: usize = 33;
+const ZONE: usize = 24;
+const FLAGS: usize = 25;
 
 const FLAG_DIRECTORY: u8 = 0x02;
 const FLAG_ASSOCIATED: u8 = 0x04;
@@ -32,7 +34,10 @@ pub(super) struct Record {
 impl Record {
     /// The record at the start of `rest`, which ends with the sector or the directory. `None` for
     /// contradicting lengths.
-    pub(super) fn parse(rest: &[u8]) -> Option<Self> {
+    ///
+    /// A time of High Sierra has no zone, and the flags are in its place; they are moved to where
+    /// ECMA-119 has them.
+    pub(super) fn parse(rest: &[u8], is_high_sierra: bool) -> Option<Self> {
         let length = usize::from(*rest.first()?);
         let source = rest.get(..length)?;
         if length < RECORD_BYTES_MIN {
@@ -40,6 +45,10 @@ impl Record {
         }
         let mut bytes = [0; 255];
         bytes.get_mut(..length)?.copy_from_slice(source);
+        if is_high_sierra {
+            bytes[FLAGS] = bytes[ZONE];
+            bytes[ZONE] = 0;
+        }
         let identifier_length = usize::from(bytes[32]);
         if identifier_length == 0 || IDENTIFIER_START + identifier_length > length {
             return None;
@@ -54,12 +63,13 @@ impl Record {
     /// The root directory's record in a volume descriptor (ECMA-119 clause 8.4.18), which has 34
     /// bytes. Old discs have another length or identifier in it; both mean nothing there. `None`
     /// when it leads nowhere.
-    pub(super) fn root(source: &[u8]) -> Option<Self> {
+    pub(super) fn root(source: &[u8], is_high_sierra: bool) -> Option<Self> {
         let mut whole = [0; RECORD_BYTES_MIN];
         whole.copy_from_slice(source.get(..RECORD_BYTES_MIN)?);
         whole[0] = RECORD_BYTES_MIN as u8;
         whole[32..].copy_from_slice(&[1, 0]);
-        Self::parse(&whole).filter(|record| record.both(2) != BothEndian { little: 0, big: 0 })
+        Self::parse(&whole, is_high_sierra)
+            .filter(|record| record.both(2) != BothEndian { little: 0, big: 0 })
     }
 
     pub(super) fn identifier(&self) -> &[u8] {
@@ -73,16 +83,16 @@ impl Record {
     }
 
     pub(super) fn is_directory(&self) -> bool {
-        self.bytes[25] & FLAG_DIRECTORY != 0
+        self.bytes[FLAGS] & FLAG_DIRECTORY != 0
     }
 
     pub(super) fn is_associated(&self) -> bool {
-        self.bytes[25] & FLAG_ASSOCIATED != 0
+        self.bytes[FLAGS] & FLAG_ASSOCIATED != 0
     }
 
     /// The next record is another section of the file.
     pub(super) fn has_more_sections(&self) -> bool {
-        self.bytes[25] & FLAG_MORE_SECTIONS != 0
+        self.bytes[FLAGS] & FLAG_MORE_SECTIONS != 0
     }
 
     /// File unit size and interleave gap in blocks; `None` for contiguous data. Both must be set
@@ -109,6 +119,11 @@ impl Record {
         volume.block_position(extent) + attribute_blocks * u64::from(volume.block_bytes)
     }
 
+    /// First block, that of the extended attribute record if there is one, as recorded.
+    pub(super) fn extent(&self) -> u32 {
+        self.both(2).little
+    }
+
     pub(super) fn data_length(&self, volume: &Volume) -> u32 {
         let number = self.both(10);
         if number.little == number.big {
@@ -124,6 +139,7 @@ impl Record {
 }
 
 pub(super) struct RecordCursor<'a> {
+    volume: &'a Volume,
     window: Window<'a>,
     start: u64,
     length: u64,
@@ -131,9 +147,16 @@ pub(super) struct RecordCursor<'a> {
 }
 
 impl<'a> RecordCursor<'a> {
-    pub(super) fn new(window: Window<'a>, start: u64, length: u64, offset: u64) -> Self {
+    /// A walk over the records from `offset` of a directory of `length` bytes at `start`. At least
+    /// `step_bytes` are read at once.
+    pub(super) fn new(
+        volume: &'a Volume,
+        (start, length, offset): (u64, u64, u64),
+        (may_block, step_bytes): (bool, usize),
+    ) -> Self {
         Self {
-            window,
+            volume,
+            window: Window::new(&volume.bytes, may_block, step_bytes),
             start,
             length,
             offset,
@@ -148,6 +171,7 @@ impl<'a> RecordCursor<'a> {
     /// The next record, if it begins before `limit`. Reads no sectors behind that.
     pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<(u64, Record)>> {
         const SECTOR: u64 = SECTOR_BYTES as u64;
+        let is_high_sierra = self.volume.is_high_sierra;
         while self.offset < self.length.min(limit) {
             let sector_start = self.offset - self.offset % SECTOR;
             let sector_length = (self.length - sector_start).min(SECTOR);
@@ -158,14 +182,27 @@ impl<'a> RecordCursor<'a> {
             let rest = sector
                 .get((self.offset - sector_start) as usize..)
                 .unwrap_or(&[]);
-            if let Some(record) = Record::parse(rest) {
+            if let Some(record) = Record::parse(rest, is_high_sierra) {
                 let at = self.offset;
                 self.offset += record.length as u64;
                 return Ok(Some((at, record)));
             }
+            if let Some(1..) = rest.first() {
+                let position = self.start + self.offset;
+                self.note_contradiction(position);
+            }
             self.offset = sector_start + SECTOR;
         }
         Ok(None)
+    }
+
+    fn note_contradiction(&self, position: u64) {
+        self.volume.note(
+            position,
+            "ECMA-119 9.1.1",
+            "a directory record whose lengths contradict each other; the rest of its sector is \
+             skipped",
+        );
     }
 
     /// Offset of the next record, or of the padding before it.
@@ -190,34 +227,40 @@ mod tests {
         bytes[32] = 4;
         bytes[33..37].copy_from_slice(b"A.B;");
         bytes[38..40].copy_from_slice(b"xy");
-        let record = Record::parse(&bytes).unwrap();
+        let record = Record::parse(&bytes, false).unwrap();
         assert_eq!(record.identifier(), b"A.B;");
         assert_eq!(record.system_use(), b"xy", "after one pad byte");
-        assert!(Record::parse(&bytes[..39]).is_none(), "past the sector");
+        assert!(
+            Record::parse(&bytes[..39], false).is_none(),
+            "past the sector"
+        );
         for identifier_length in [0, 8, 255] {
             bytes[32] = identifier_length;
-            assert!(Record::parse(&bytes).is_none());
+            assert!(Record::parse(&bytes, false).is_none());
         }
         bytes[32] = 7;
-        assert_eq!(Record::parse(&bytes).unwrap().system_use(), b"");
+        assert_eq!(Record::parse(&bytes, false).unwrap().system_use(), b"");
+        bytes[24..26].copy_from_slice(&[FLAG_DIRECTORY, 0]);
+        let high_sierra = Record::parse(&bytes, true).unwrap();
+        assert!(high_sierra.is_directory() && high_sierra.time_bytes()[6] == 0);
         bytes[0] = 33;
-        assert!(Record::parse(&bytes).is_none());
-        assert!(Record::parse(&[]).is_none());
+        assert!(Record::parse(&bytes, false).is_none());
+        assert!(Record::parse(&[], false).is_none());
     }
 
     #[test]
     fn the_root_record_needs_only_a_place() {
         let mut bytes = [0u8; 34];
-        assert!(Record::root(&bytes).is_none(), "leads nowhere");
+        assert!(Record::root(&bytes, false).is_none(), "leads nowhere");
         bytes[2] = 20;
         for (length, identifier_length, identifier) in [(34, 1, 0), (68, 1, 0), (0, 0, 7)] {
             bytes[0] = length;
             bytes[32] = identifier_length;
             bytes[33] = identifier;
-            let root = Record::root(&bytes).unwrap();
+            let root = Record::root(&bytes, false).unwrap();
             assert_eq!((root.identifier(), root.both(2).little), (&[0][..], 20));
             assert_eq!(root.system_use(), b"");
         }
-        assert!(Record::root(&bytes[..33]).is_none());
+        assert!(Record::root(&bytes[..33], false).is_none());
     }
 }

@@ -1,98 +1,209 @@
-//! The choice among an image's trees.
+//! The choice among the sessions and trees of an image.
 //!
-//! Rock Ridge has POSIX names and attributes, Joliet whole names, the plain tree neither: in this
-//! order. A tree whose root directory is unreadable, or empty while another's is not, is skipped;
-//! writers have produced both.
+//! The tree that loses least is served. Rock Ridge has POSIX names and attributes, ISO 9660:1999
+//! names of 207 bytes, Joliet of 64 to 103 characters, the plain tree neither: in this order. A
+//! tree gives way to a later one of its own when its root directory is unreadable, or has at most
+//! two entries while the other's has more: writers have produced empty ones, and trees that only
+//! say that the files are in another.
 //!
-//! Some images have a UDF file system and an ISO tree with only a note about it. The note alone
-//! would look like a right answer, so such an image is refused.
+//! Some images have a UDF file system and an ISO tree with only a note about it.
+//! [`IsoFileSystem::from_device`](super::IsoFileSystem::from_device) refuses those: the note alone
+//! would look like a right answer.
 
 use std::sync::Arc;
 
-use pagewell_cache::Cache;
-use pagewell_device::Device;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Error, FileType, Result};
-use pagewell_source_bytes::{Bytes, Window};
+use pagewell_source_bytes::{Bytes, Violations};
 
-use super::descriptor::{Descriptors, NotIso, Readable, examine, has_udf_anchor};
+use super::descriptor::Descriptor;
+use super::descriptor_set::{DescriptorSet, NotIso, Readable, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};
-use super::options::IsoOptions;
+use super::options::{IsoOptions, Session};
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
+use super::sessions;
 use super::susp::Continuation;
 use super::tree::Tree;
 use super::volume::{SECTOR_BYTES, Volume};
 
-/// A note has at most so many files, and bytes in all.
-const NOTE_FILES_MAX: usize = 2;
+/// A root directory with so few entries may be a note about another tree.
+const NOTE_ENTRIES_MAX: usize = 2;
+/// A note has at most so many bytes.
 const NOTE_BYTES_MAX: u64 = 64 << 10;
+/// Of system use entries of the root directory.
+const CONTINUATION_BYTES_MAX: u64 = 2 << 20;
 
-pub(super) fn open(
-    device: &Arc<dyn Device>,
-    cache: &Cache,
-    options: &IsoOptions,
-) -> Result<Tree, OpenError> {
-    let refuse = |reason: String| OpenError::new(device.name(), &reason);
-    let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
-    let bytes = Bytes::new(cache.open(device.clone()));
-    let image = Readable {
+/// Descriptors of the chosen session, and the sector where that begins.
+pub(super) struct Chosen {
+    pub start: u64,
+    pub set: DescriptorSet,
+}
+
+/// A tree that descriptors announce.
+#[derive(Clone, Copy)]
+pub(super) struct Announced<'a> {
+    pub kind: TreeKind,
+    pub descriptor: &'a Descriptor,
+    pub root: &'a Record,
+    pub skips: Option<Skips>,
+}
+
+/// What [`Readable`] needs of an image in the cache.
+pub(super) fn with_image<R>(
+    bytes: &Bytes,
+    work: impl FnOnce(&Readable<'_, Error>) -> Result<R>,
+) -> Result<R> {
+    work(&Readable {
         length_bytes: bytes.length_bytes(),
         read: &|position, target| bytes.read(position, target, true),
-    };
-    let descriptors = match examine(&image).map_err(failed)? {
-        Ok(descriptors) => descriptors,
+    })
+}
+
+/// Finds the descriptors of a session.
+pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Chosen, OpenError> {
+    let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
+    let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
+    let set = match with_image(bytes, examine).map_err(failed)? {
+        Ok(set) => set,
         Err(NotIso::Unsupported(what)) => return Err(refuse(format!("{what} is not supported"))),
         Err(NotIso::Unknown(why)) => {
             return Err(refuse(format!("not an ISO 9660 image: {why}")));
         }
     };
-    if !(512..=32768).contains(&descriptors.block_bytes)
-        || !descriptors.block_bytes.is_power_of_two()
-    {
-        return Err(refuse(format!(
-            "not an ISO 9660 image: logical blocks of {} bytes",
-            descriptors.block_bytes
-        )));
-    }
-    let tree = choose(&bytes, &descriptors, *options).map_err(refuse)?;
-    let may_be_note = descriptors.has_udf && is_note(&tree);
-    if may_be_note && has_udf_anchor(&image).map_err(failed)? {
-        return Err(refuse(
-            "its files are in a UDF file system, which is not supported".to_owned(),
-        ));
-    }
-    Ok(tree)
+    let all = || with_image(bytes, sessions::find).map_err(failed);
+    let found = match session {
+        Session::Default => return Ok(Chosen { start: 0, set }),
+        Session::Last => all()?.pop(),
+        Session::Number(number) => {
+            let mut all = all()?;
+            let count = all.len();
+            let index = (number as usize).checked_sub(1);
+            let Some(index) = index.filter(|index| *index < count) else {
+                return Err(refuse(format!("no session {number}: it has {count}")));
+            };
+            Some(all.swap_remove(index))
+        }
+        Session::Sector(sector) => {
+            with_image(bytes, |image| sessions::at(image, u64::from(sector))).map_err(failed)?
+        }
+    };
+    let found = found.ok_or_else(|| refuse("no session begins there".to_owned()))?;
+    Ok(Chosen {
+        start: found.start,
+        set: found.set,
+    })
 }
 
-fn choose(bytes: &Bytes, descriptors: &Descriptors, options: IsoOptions) -> Result<Tree, String> {
-    let volume = || Volume {
+/// The trees of a session, that which loses least first.
+pub(super) fn announced_trees<'a>(bytes: &Bytes, set: &'a DescriptorSet) -> Vec<Announced<'a>> {
+    let of = |descriptor: &'a Option<Descriptor>, kind: TreeKind| {
+        let descriptor = descriptor
+            .as_ref()
+            .filter(|found| found.has_sound_blocks())?;
+        let root = descriptor.root.as_ref()?;
+        Some(Announced {
+            kind,
+            descriptor,
+            root,
+            skips: None,
+        })
+    };
+    let plain = of(&set.primary, TreeKind::Plain);
+    let rock_ridge = plain.and_then(|plain| {
+        let volume = volume(bytes, set, plain.descriptor, None);
+        let skips = Some(rock_ridge_skips(&volume, plain.root)?);
+        Some(Announced {
+            kind: TreeKind::RockRidge,
+            skips,
+            ..plain
+        })
+    });
+    let enhanced = of(&set.enhanced, TreeKind::Enhanced);
+    let joliet = of(&set.joliet, TreeKind::Joliet);
+    let all = [rock_ridge, enhanced, joliet, plain];
+    all.into_iter().flatten().collect()
+}
+
+/// The image with the units of a descriptor.
+fn volume(
+    bytes: &Bytes,
+    set: &DescriptorSet,
+    descriptor: &Descriptor,
+    violations: Option<Arc<Violations>>,
+) -> Volume {
+    Volume {
         bytes: bytes.clone(),
         length_bytes: bytes.length_bytes(),
-        block_bytes: descriptors.block_bytes,
-        identity: descriptors.identity,
-    };
-    let primary = descriptors.primary_root.as_ref();
-    let joliet = descriptors.joliet_root.as_ref();
-    let skips = primary.and_then(|root| rock_ridge_skips(&volume(), root));
-    let with_skips = primary.filter(|_| skips.is_some());
-    let candidates = [
-        with_skips.map(|root| (TreeKind::RockRidge, root, skips)),
-        joliet.map(|root| (TreeKind::Joliet, root, None)),
-        primary.map(|root| (TreeKind::Plain, root, None)),
-    ];
-    let mut empty = None;
+        block_bytes: descriptor.block_bytes,
+        identity: set.main().unwrap_or(descriptor).identity,
+        is_high_sierra: descriptor.is_high_sierra,
+        violations,
+    }
+}
+
+/// An announced tree.
+pub(super) fn tree(
+    bytes: &Bytes,
+    set: &DescriptorSet,
+    announced: &Announced<'_>,
+    options: &IsoOptions,
+) -> Tree {
+    let volume = volume(bytes, set, announced.descriptor, options.violations.clone());
+    let shown = (announced.skips, options.clone());
+    Tree::new(volume, announced.kind, announced.root, shown)
+}
+
+/// Opens the tree that was asked for, or that which loses least.
+pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenError> {
+    let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
+    let chosen = session(bytes, options.session)?;
+    let trees = announced_trees(bytes, &chosen.set);
+    if let Some(kind) = options.tree {
+        let wanted = trees.iter().find(|tree| tree.kind == kind);
+        let wanted = wanted.ok_or_else(|| refuse(format!("it has no {kind} tree")))?;
+        return Ok(tree(bytes, &chosen.set, wanted, options));
+    }
+    choose(bytes, &chosen.set, &trees, options).map_err(refuse)
+}
+
+fn choose(
+    bytes: &Bytes,
+    set: &DescriptorSet,
+    trees: &[Announced<'_>],
+    options: &IsoOptions,
+) -> Result<Tree, String> {
+    let mut best: Option<(Tree, usize)> = None;
     let mut reason = None;
-    for (kind, root, skips) in candidates.into_iter().flatten() {
-        let tree = Tree::new(volume(), kind, root, (skips, options));
-        match tree.directory(tree.root, true) {
-            Ok(directory) if directory.items().is_empty() => empty = empty.or(Some(tree)),
-            Ok(_) => return Ok(tree),
-            Err(error) => reason = reason.or(Some(format!("root directory unreadable: {error}"))),
+    for announced in trees {
+        let tree = tree(bytes, set, announced, options);
+        let entries = match tree.directory(tree.root, true) {
+            Ok(directory) => directory.items().len(),
+            Err(error) => {
+                let text = format!("root directory unreadable: {error}");
+                reason = reason.or(Some(text));
+                continue;
+            }
+        };
+        match &best {
+            Some((other, most)) if tree.root == other.root || entries <= *most => {}
+            _ => best = Some((tree, entries)),
+        }
+        if entries > NOTE_ENTRIES_MAX {
+            break;
         }
     }
-    let nothing = "not an ISO 9660 image: no root directory";
-    empty.ok_or_else(|| reason.unwrap_or_else(|| nothing.to_owned()))
+    if let Some((tree, _)) = best {
+        return Ok(tree);
+    }
+    let unsound = set.main().filter(|main| !main.has_sound_blocks());
+    Err(reason.unwrap_or_else(|| match unsound {
+        Some(main) => format!(
+            "not an ISO 9660 image: logical blocks of {} bytes",
+            main.block_bytes
+        ),
+        None => "not an ISO 9660 image: no root directory".to_owned(),
+    }))
 }
 
 /// Looks for Rock Ridge in the root directory's own record; an unreadable one has none.
@@ -100,14 +211,27 @@ fn rock_ridge_skips(volume: &Volume, root: &Record) -> Option<Skips> {
     let position = root.data_position(volume);
     let there = volume.length_bytes.saturating_sub(position);
     let length = there.min(SECTOR_BYTES as u64);
-    let window = Window::new(&volume.bytes, true, SECTOR_BYTES);
-    let mut cursor = RecordCursor::new(window, position, length, 0);
+    let mut cursor = RecordCursor::new(volume, (position, length, 0), (true, SECTOR_BYTES));
     let (_, own) = cursor.next().ok()??;
     if own.identifier() != IDENTIFIER_SELF {
         return None;
     }
-    let mut continuation = Continuation::new(volume, true, (SECTOR_BYTES, 2 << 20));
+    let mut continuation = Continuation::new(volume, true, (SECTOR_BYTES, CONTINUATION_BYTES_MAX));
     announced(own.system_use(), &mut continuation).ok()?
+}
+
+/// Refuses a tree that only says that the files are in a UDF file system.
+pub(super) fn refuse_note(bytes: &Bytes, tree: &Tree) -> Result<(), OpenError> {
+    let refuse = |reason: &str| OpenError::new(bytes.name(), reason);
+    let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()));
+    let set = with_image(bytes, |image| DescriptorSet::read(image, 0)).map_err(failed)?;
+    let may_be_note = set.has_udf && is_note(tree);
+    if may_be_note && with_image(bytes, has_udf_anchor).map_err(failed)? {
+        return Err(refuse(
+            "its files are in a UDF file system, which is not supported",
+        ));
+    }
+    Ok(())
 }
 
 /// Whether the root holds only one or two small files.
@@ -127,5 +251,5 @@ fn is_note(tree: &Tree) -> bool {
             node.attributes.file_type == FileType::Regular
         })
     });
-    root.items().len() <= NOTE_FILES_MAX && only_files && bytes <= NOTE_BYTES_MAX
+    root.items().len() <= NOTE_ENTRIES_MAX && only_files && bytes <= NOTE_BYTES_MAX
 }

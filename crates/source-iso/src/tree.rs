@@ -19,11 +19,11 @@ use std::sync::{Arc, OnceLock};
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
-use pagewell_source_bytes::{Pieces, Window};
+use pagewell_source_bytes::Pieces;
 
 use super::directory::{Directory, Item, ItemKind};
 use super::file_id::{Object, TreeKind, decode, encode};
-use super::names::{Name, joliet, plain, rock_ridge};
+use super::names::{Name, enhanced, joliet, plain, rock_ridge};
 use super::node::{ObjectReader, Recorded};
 use super::options::{Case, IsoOptions};
 use super::record::{Record, RecordCursor};
@@ -95,6 +95,11 @@ impl Tree {
             large: Mutex::new(()),
             volume,
         }
+    }
+
+    /// Whether names are looked up in any case.
+    pub(super) fn ignores_case(&self) -> bool {
+        matches!(self.kind, TreeKind::Plain | TreeKind::Joliet)
     }
 
     pub(super) fn id_of(&self, object: Object) -> FileId {
@@ -186,7 +191,7 @@ impl Tree {
             let what = "directory with more than 64 MiB of names";
             self.volume.fault(position, what)
         };
-        let mut directory = Directory::new(position, self.kind != TreeKind::RockRidge);
+        let mut directory = Directory::new(position, self.ignores_case());
         let mut reader = self.listing_reader(position, length, may_block);
         while let Some(recorded) = reader.next()? {
             if recorded.moved_here() {
@@ -263,8 +268,10 @@ impl Tree {
 
     fn name(&self, recorded: &Recorded) -> Name {
         let identifier = recorded.record.identifier();
-        if self.kind == TreeKind::Joliet {
-            return joliet(identifier);
+        match self.kind {
+            TreeKind::Joliet => return joliet(identifier),
+            TreeKind::Enhanced => return enhanced(identifier),
+            TreeKind::Plain | TreeKind::RockRidge => {}
         }
         recorded
             .rock_ridge
@@ -303,10 +310,9 @@ impl Tree {
             volume,
             // Reads at least a sector.
             cursor: RecordCursor::new(
-                Window::new(&volume.bytes, may_block, RECORD_BYTES_MAX),
-                position,
-                length,
-                offset,
+                volume,
+                (position, length, offset),
+                (may_block, RECORD_BYTES_MAX),
             ),
             continuation: Continuation::new(
                 volume,
@@ -324,10 +330,9 @@ impl Tree {
         ObjectReader {
             volume,
             cursor: RecordCursor::new(
-                Window::new(&volume.bytes, may_block, LISTING_STEP_BYTES),
-                position,
-                length,
-                0,
+                volume,
+                (position, length, 0),
+                (may_block, LISTING_STEP_BYTES),
             ),
             continuation: Continuation::new(volume, may_block, (CONTINUATION_STEP_BYTES, budget)),
             skip: self.skips.map(|skips| skips.others),

@@ -1,7 +1,11 @@
-//! The image as numbered bytes: bounds, block numbers, numbers in both byte orders.
+//! The image as numbered bytes: bounds, block numbers, numbers in both byte orders. For a check,
+//! faults in it are noted.
+
+use std::fmt::Display;
+use std::sync::Arc;
 
 use pagewell_fs::{Error, Result};
-use pagewell_source_bytes::Bytes;
+use pagewell_source_bytes::{Bytes, Violations};
 
 /// Bytes of a logical sector (ECMA-119 clause 6.1.2), the unit of descriptors and directories
 /// whatever the logical block size is.
@@ -10,8 +14,8 @@ pub(super) const SECTOR_BYTES: usize = 2048;
 /// A number recorded twice, in both byte orders (ECMA-119 clause 7.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BothEndian {
-    pub(super) little: u32,
-    pub(super) big: u32,
+    pub little: u32,
+    pub big: u32,
 }
 
 impl BothEndian {
@@ -46,13 +50,16 @@ impl BothEndian {
 
 /// An image and the facts of its descriptor.
 pub(super) struct Volume {
-    pub(super) bytes: Bytes,
+    pub bytes: Bytes,
     /// The image's real length.
-    pub(super) length_bytes: u64,
+    pub length_bytes: u64,
     /// The unit of extent numbers (ECMA-119 clause 6.2.2).
-    pub(super) block_bytes: u32,
+    pub block_bytes: u32,
     /// Hash of the volume descriptor and the length.
-    pub(super) identity: u64,
+    pub identity: u64,
+    /// Records have the layout of High Sierra.
+    pub is_high_sierra: bool,
+    pub violations: Option<Arc<Violations>>,
 }
 
 impl Volume {
@@ -67,6 +74,13 @@ impl Volume {
     /// Reads structure of the image, not file data.
     pub(super) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
         self.bytes.read(position, target, may_block)
+    }
+
+    /// Notes a departure from the format that reading survives.
+    pub(super) fn note(&self, position: u64, clause: &'static str, text: impl Display) {
+        if let Some(violations) = &self.violations {
+            violations.note(position, clause, text);
+        }
     }
 
     pub(super) fn fault(&self, position: u64, what: &str) -> Error {
@@ -87,6 +101,8 @@ impl Volume {
             length_bytes,
             block_bytes: 2048,
             identity: 1,
+            is_high_sierra: false,
+            violations: None,
         }
     }
 }

@@ -104,7 +104,10 @@ fn letters_are_shown_as_asked() {
         (Case::Lower, ["capitals", "mixed", "sub"]),
         (Case::Upper, ["CAPITALS", "MIXED", "SUB"]),
     ] {
-        let options = IsoOptions { case };
+        let options = IsoOptions {
+            case,
+            ..IsoOptions::default()
+        };
         let expected = [(names[0], "x"), (names[1], "x"), (names[2], "")];
         let fs = check_with(&image, &options, &expected);
         let credentials = Credentials::root();

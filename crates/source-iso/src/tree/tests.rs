@@ -105,8 +105,10 @@ fn open(bytes: Vec<u8>, length_bytes: u64) -> (Arc<Zeros>, Tree) {
         length_bytes,
         block_bytes: 2048,
         identity: 0,
+        is_high_sierra: false,
+        violations: None,
     };
-    let root = Record::parse(&record("\0", (ROOT, 2048), DIRECTORY, &[])).unwrap();
+    let root = Record::parse(&record("\0", (ROOT, 2048), DIRECTORY, &[]), false).unwrap();
     let skips = Skips { root: 0, others: 0 };
     let tree = Tree::new(
         volume,

@@ -1,0 +1,275 @@
+//! The descriptors of one session, and related formats that need another reader.
+//!
+//! A set begins 16 sectors behind the start of its session. A terminator should end it; images
+//! without one exist, and images with thousands of descriptors, so the scan ends at the first
+//! sector that is no descriptor, at the end of the image, or after 64. The first descriptor of each
+//! kind counts, wherever it is; behind the terminator only descriptors of UDF do.
+//!
+//! ```text
+//! 0            16        17       18         19
+//! | system area | primary | Joliet | terminator | UDF ...
+//! ```
+
+use super::descriptor::{Descriptor, Kind, kind_of};
+use super::volume::SECTOR_BYTES;
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+const FIRST_SECTOR: u64 = 16;
+const DESCRIPTORS_MAX: u64 = 64;
+/// System identifier of the boot record of El Torito, and where it has the catalogue's sector.
+const EL_TORITO: &[u8] = b"EL TORITO SPECIFICATION";
+const CATALOGUE_SECTOR: usize = 71;
+
+/// The content of a device that is no image for this reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotIso {
+    /// A related format; the text names it, with its article.
+    Unsupported(&'static str),
+    /// Another content; the text says what is missing.
+    Unknown(&'static str),
+}
+
+/// Fills the target from a position on.
+type ReadAt<'a, E> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), E>;
+
+/// An image whose bytes are read in one way or another, which fails with `E`.
+pub(super) struct Readable<'a, E> {
+    pub length_bytes: u64,
+    pub read: ReadAt<'a, E>,
+}
+
+impl<E> Readable<'_, E> {
+    /// Reads unless the image is too short.
+    pub(super) fn read_if_there(&self, position: u64, target: &mut [u8]) -> Result<bool, E> {
+        let end = position.checked_add(target.len() as u64);
+        if end.is_none_or(|end| end > self.length_bytes) {
+            return Ok(false);
+        }
+        (self.read)(position, target).map(|()| true)
+    }
+}
+
+/// The descriptors of a session.
+#[derive(Default)]
+pub(super) struct DescriptorSet {
+    pub primary: Option<Descriptor>,
+    pub joliet: Option<Descriptor>,
+    pub enhanced: Option<Descriptor>,
+    /// Sector of the boot catalogue.
+    pub boot_catalogue: Option<u32>,
+    /// Descriptors of UDF are among them.
+    pub has_udf: bool,
+}
+
+impl DescriptorSet {
+    /// Reads the set of the session that begins at this sector.
+    pub(super) fn read<E>(image: &Readable<'_, E>, start: u64) -> Result<Self, E> {
+        let mut set = Self::default();
+        let mut terminated = false;
+        for index in 0..DESCRIPTORS_MAX {
+            let mut sector = [0u8; SECTOR_BYTES];
+            let Some(position) = start
+                .checked_add(FIRST_SECTOR + index)
+                .and_then(|number| number.checked_mul(SECTOR))
+            else {
+                break;
+            };
+            if !image.read_if_there(position, &mut sector)? {
+                break;
+            }
+            let Some(kind) = kind_of(&sector) else {
+                break;
+            };
+            match kind.0 {
+                Kind::Udf => set.has_udf = true,
+                Kind::Extended => {}
+                _ if terminated => break,
+                Kind::Terminator => terminated = true,
+                _ => set.take(&sector, kind, image.length_bytes),
+            }
+        }
+        Ok(set)
+    }
+
+    fn take(&mut self, sector: &[u8; SECTOR_BYTES], kind: (Kind, bool), length_bytes: u64) {
+        let slot = match kind {
+            (Kind::Primary, _) => &mut self.primary,
+            (Kind::Joliet, _) => &mut self.joliet,
+            (Kind::Enhanced, _) => &mut self.enhanced,
+            (Kind::Boot, false) => {
+                self.boot_catalogue = self.boot_catalogue.or_else(|| boot_catalogue(sector));
+                return;
+            }
+            _ => return,
+        };
+        slot.get_or_insert_with(|| Descriptor::read(sector, kind, length_bytes));
+    }
+
+    /// The descriptor that speaks for the volume; `None` without any tree.
+    pub(super) fn main(&self) -> Option<&Descriptor> {
+        let others = self.joliet.as_ref().or(self.enhanced.as_ref());
+        self.primary.as_ref().or(others)
+    }
+}
+
+fn boot_catalogue(sector: &[u8; SECTOR_BYTES]) -> Option<u32> {
+    sector[7..].starts_with(EL_TORITO).then_some(())?;
+    let number = sector.get(CATALOGUE_SECTOR..)?.first_chunk()?;
+    Some(u32::from_le_bytes(*number))
+}
+
+/// Looks at the first session of an image; errors are those of reading it.
+pub(super) fn examine<E>(image: &Readable<'_, E>) -> Result<Result<DescriptorSet, NotIso>, E> {
+    let mut head = [0u8; 16];
+    if image.read_if_there(0, &mut head)? {
+        if matches!(&head[..4], b"CISO" | b"ZISO") {
+            return unsupported("a compressed (CSO or ZSO) image");
+        }
+        if head[..12] == [0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0] {
+            return unsupported("an image of raw 2352-byte sectors");
+        }
+    }
+    let set = DescriptorSet::read(image, 0)?;
+    if set.main().is_some() {
+        return Ok(Ok(set));
+    }
+    if set.has_udf {
+        return unsupported("a UDF image without an ISO 9660 tree");
+    }
+    if let Some(layout) = other_sector_layout(image)? {
+        return unsupported(layout);
+    }
+    let is_short = image.length_bytes < (FIRST_SECTOR + 1) * SECTOR;
+    Ok(Err(NotIso::Unknown(if is_short {
+        "it ends before sector 16, where volume descriptors are"
+    } else {
+        "no volume descriptor"
+    })))
+}
+
+fn unsupported<E>(what: &'static str) -> Result<Result<DescriptorSet, NotIso>, E> {
+    Ok(Err(NotIso::Unsupported(what)))
+}
+
+/// Looks for descriptors at the positions of other sector sizes or of a pregap.
+fn other_sector_layout<E>(image: &Readable<'_, E>) -> Result<Option<&'static str>, E> {
+    for (sector_bytes, header_bytes, first, what) in [
+        (2336, 8, 16, "an image of raw 2336-byte sectors"),
+        (2352, 16, 16, "an image of raw 2352-byte sectors"),
+        (2352, 24, 16, "an image of raw 2352-byte sectors"),
+        (2448, 16, 16, "an image of raw 2448-byte sectors"),
+        (2448, 24, 16, "an image of raw 2448-byte sectors"),
+        (2048, 0, 166, "an image with a pregap of 150 sectors"),
+    ] {
+        let mut identifier = [0u8; 6];
+        let position = sector_bytes * first + header_bytes;
+        if image.read_if_there(position, &mut identifier)? && &identifier[1..] == b"CD001" {
+            return Ok(Some(what));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether a UDF anchor (ECMA-167 3/10.2) is at one of its places.
+pub(super) fn has_udf_anchor<E>(image: &Readable<'_, E>) -> Result<bool, E> {
+    const ANCHOR_TAG: [u8; 2] = [2, 0];
+    let sectors = image.length_bytes / SECTOR_BYTES as u64;
+    for sector in [
+        256,
+        sectors.saturating_sub(257),
+        sectors.saturating_sub(1),
+        sectors,
+    ] {
+        let mut tag = [0u8; 16];
+        let there = image.read_if_there(sector * SECTOR_BYTES as u64, &mut tag)?;
+        let location = u32::from_le_bytes([tag[12], tag[13], tag[14], tag[15]]);
+        if there && tag[..2] == ANCHOR_TAG && u64::from(location) == sector {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::convert::Infallible;
+
+    fn of_bytes(bytes: &[u8]) -> Result<DescriptorSet, NotIso> {
+        let read = |position: u64, target: &mut [u8]| {
+            let start = usize::try_from(position).unwrap();
+            target.copy_from_slice(&bytes[start..start + target.len()]);
+            Ok::<_, Infallible>(())
+        };
+        let image = Readable {
+            length_bytes: bytes.len() as u64,
+            read: &read,
+        };
+        let Ok(content) = examine(&image);
+        content
+    }
+
+    fn refusal(bytes: Vec<u8>) -> &'static str {
+        match of_bytes(&bytes) {
+            Ok(_) => "iso",
+            Err(NotIso::Unsupported(what) | NotIso::Unknown(what)) => what,
+        }
+    }
+
+    fn with(position: usize, text: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; 200 * 2048];
+        bytes[position..position + text.len()].copy_from_slice(text);
+        bytes
+    }
+
+    #[test]
+    fn relatives_are_refused_by_name() {
+        assert!(refusal(Vec::new()).contains("ends before"));
+        assert!(refusal(vec![0; 32768]).contains("ends before"));
+        assert_eq!(refusal(vec![0; 65536]), "no volume descriptor");
+        assert!(refusal(with(0, b"CISO")).contains("CSO"));
+        assert!(refusal(with(1, &[255; 10])).contains("2352"));
+        assert!(refusal(with(16 * 2352 + 24, b"\x01CD001")).contains("2352"));
+        assert!(refusal(with(16 * 2336 + 8, b"\x01CD001")).contains("2336"));
+        assert!(refusal(with(166 * 2048, b"\x01CD001")).contains("pregap"));
+        assert!(refusal(with(16 * 2048, b"\x00NSR02")).contains("UDF"));
+    }
+
+    #[test]
+    fn the_first_primary_descriptor_counts_wherever_it_stands() {
+        let mut bytes = with(16 * 2048, b"\0CD001\x01");
+        bytes[17 * 2048..17 * 2048 + 7].copy_from_slice(b"\x03CD001\x01");
+        bytes[18 * 2048..18 * 2048 + 7].copy_from_slice(b"\x01CD001\x01");
+        bytes[18 * 2048 + 128..18 * 2048 + 132].copy_from_slice(&[0, 8, 8, 0]);
+        bytes.truncate(19 * 2048);
+        let content = of_bytes(&bytes);
+        let Ok(found) = content else {
+            panic!("not recognised");
+        };
+        let primary = found.main().unwrap();
+        assert_eq!(primary.block_bytes, 2048);
+        assert!(primary.root.is_none(), "zeros are no root record");
+    }
+
+    #[test]
+    fn the_first_of_each_kind_before_the_terminator_counts() {
+        let mut bytes = vec![0; 40 * 2048];
+        let mut put = |sector: usize, text: &[u8]| {
+            bytes[sector * 2048..sector * 2048 + text.len()].copy_from_slice(text);
+        };
+        let boot = [&b"\0CD001\x01EL TORITO SPECIFICATION"[..], &[0; 41], &[99]].concat();
+        put(16, &boot);
+        for (sector, label) in [(17, b'A'), (18, b'B'), (23, b'C')] {
+            let head = [&b"\x01CD001\x01"[..], &[0; 33], &[label]].concat();
+            put(sector, &head);
+        }
+        put(19, b"\x02CD001\x02");
+        put(20, b"\xffCD001\x01");
+        put(21, b"\0BEA01\x01");
+        put(22, b"\0NSR02\x01");
+        let set = of_bytes(&bytes).unwrap_or_default();
+        assert_eq!(set.boot_catalogue, Some(99));
+        assert_eq!(set.primary.unwrap().label, "A");
+        assert!(set.enhanced.is_some() && set.has_udf && set.joliet.is_none());
+    }
+}

@@ -1,0 +1,108 @@
+//! The sessions in a file.
+//!
+//! **Problem.** A disc has a table of its sessions; a file has not. Each session has descriptors 16
+//! sectors behind its start, and its extents count from the start of the disc.
+//!
+//! **Rule.** The next session begins at one of a few places behind the end of the one before:
+//!
+//! ```text
+//! joined:  | 16: first    | second, at the end or behind a gap | ...
+//! grown:   | 16: newest   | 32: first | second, at a multiple of 32 | ...
+//! ```
+//!
+//! A file that was grown (xorriso) keeps a copy of the newest descriptors at sector 16, and its
+//! first session begins at sector 32. A file made of a disc has the gap between its sessions, or
+//! does not. A file inside an image may be an image too; its directories are not where it says,
+//! unlike those of a session, so each session's root directory must be in it and refer to itself.
+//!
+//! Weakness: sessions that were added over the first one's descriptors without a copy of them
+//! (growisofs on rewritable discs) are not found; the newest is what sector 16 has.
+
+use super::descriptor::Descriptor;
+use super::descriptor_set::{DescriptorSet, Readable};
+use super::record::{IDENTIFIER_SELF, Record};
+use super::volume::SECTOR_BYTES;
+
+const SECTOR: u64 = SECTOR_BYTES as u64;
+/// Of a compact disc; other discs have few more, and no use for them.
+const SESSIONS_MAX: usize = 99;
+/// First session of an image that is grown.
+const GROWN_START: u64 = 32;
+/// Units in which drives and writers begin sessions.
+const ALIGNMENTS: [u64; 3] = [1, 16, 32];
+/// Sectors between two sessions: none, the padding of writers, and on a compact disc the lead-out
+/// and lead-in (11400 behind the first session, 6900 behind others), after two sectors of run-out.
+const GAPS: [u64; 8] = [0, 150, 6900, 6902, 7050, 11400, 11402, 11550];
+
+/// A session and its descriptors.
+pub(super) struct Found {
+    /// First sector.
+    pub start: u64,
+    pub set: DescriptorSet,
+}
+
+/// All sessions of an image, oldest first; at least one when the first has descriptors.
+pub(super) fn find<E>(image: &Readable<'_, E>) -> Result<Vec<Found>, E> {
+    let mut found = Vec::new();
+    let mut next = match at(image, GROWN_START)? {
+        Some(first) => Some(first),
+        None => at(image, 0)?,
+    };
+    while let Some(session) = next {
+        let end = end_of(&session);
+        found.push(session);
+        next = None;
+        if found.len() == SESSIONS_MAX {
+            break;
+        }
+        for start in starts_behind(end) {
+            next = at(image, start)?;
+            if next.is_some() {
+                break;
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The session that begins at a sector, if there is one.
+pub(super) fn at<E>(image: &Readable<'_, E>, start: u64) -> Result<Option<Found>, E> {
+    let set = DescriptorSet::read(image, start)?;
+    let Some(main) = set.main() else {
+        return Ok(None);
+    };
+    let is_session = start == 0 || root_is_inside(image, main, start)?;
+    Ok(is_session.then_some(Found { start, set }))
+}
+
+/// Whether the root directory is behind `start` and refers to itself.
+fn root_is_inside<E>(image: &Readable<'_, E>, main: &Descriptor, start: u64) -> Result<bool, E> {
+    let is_high_sierra = main.is_high_sierra;
+    let Some(root) = main.root.as_ref().filter(|_| main.has_sound_blocks()) else {
+        return Ok(false);
+    };
+    let place = |record: &Record| u64::from(record.extent()) * u64::from(main.block_bytes);
+    let position = place(root);
+    let mut sector = [0u8; SECTOR_BYTES];
+    if position < start.saturating_mul(SECTOR) || !image.read_if_there(position, &mut sector)? {
+        return Ok(false);
+    }
+    let own = Record::parse(&sector, is_high_sierra);
+    Ok(own.is_some_and(|own| own.identifier() == IDENTIFIER_SELF && place(&own) == position))
+}
+
+/// The sector behind a session.
+fn end_of(session: &Found) -> u64 {
+    let bytes = session.set.main().map_or(0, |main| {
+        u64::from(main.volume_blocks) * u64::from(main.block_bytes)
+    });
+    session.start.saturating_add(bytes.div_ceil(SECTOR).max(1))
+}
+
+fn starts_behind(end: u64) -> impl Iterator<Item = u64> {
+    GAPS.into_iter().flat_map(move |gap| {
+        ALIGNMENTS
+            .into_iter()
+            .filter_map(move |unit| end.saturating_add(gap).checked_next_multiple_of(unit))
+    })
+}

@@ -1,0 +1,513 @@
+//! What an image has: descriptors, trees, sessions, boot images; and which of it is served.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use pagewell_device::RamDevice;
+use pagewell_fs::FileSystem;
+use pagewell_source_bytes::{Bytes, Violations};
+use pagewell_source_iso::{
+    BootMedium, IsoFileSystem, IsoOptions, Session, Survey, TreeKind, survey,
+};
+use support::builder::{
+    Image, JOLIET_ROOT, MORE, ROOT, Record, descriptor, joliet_file, nm, pack, px, sp,
+};
+use support::{WHOLE, cache, display, tool, walk};
+
+fn bytes_of(image: &[u8]) -> Bytes {
+    Bytes::new(cache().open(Arc::new(RamDevice::holding("image", image))))
+}
+
+fn look(image: &[u8], session: Session) -> Survey {
+    let options = IsoOptions {
+        session,
+        ..IsoOptions::default()
+    };
+    survey(&bytes_of(image), &options).unwrap()
+}
+
+fn open(image: &[u8], tree: Option<TreeKind>, session: Session) -> IsoFileSystem {
+    let options = IsoOptions {
+        tree,
+        session,
+        ..IsoOptions::default()
+    };
+    IsoFileSystem::of_bytes(&bytes_of(image), &options).unwrap()
+}
+
+fn names(fs: &dyn FileSystem) -> Vec<String> {
+    let all = walk(fs, WHOLE);
+    all.keys().skip(1).map(|path| display(path)).collect()
+}
+
+fn run(program: &str, arguments: &[&str], paths: &[&Path]) -> Option<()> {
+    let mut all: Vec<&std::ffi::OsStr> = Vec::new();
+    let mut paths = paths.iter();
+    for argument in arguments {
+        all.push(match *argument {
+            "{}" => paths.next().unwrap().as_os_str(),
+            text => text.as_ref(),
+        });
+    }
+    tool(program, &all)
+}
+
+/// One with each kind of tree, all with their own roots.
+fn of_all_kinds() -> Image {
+    let mut image = Image::new();
+    image.put(17, &descriptor(2, JOLIET_ROOT, 2048, b"%/E"));
+    let mut enhanced = descriptor(2, 35, 2048, b"");
+    enhanced[6] = 2;
+    image.put(18, &enhanced);
+    image.put(19, b"\xffCD001\x01");
+    let record = |name: &str| Record::file(name, 40, 4);
+    let rock_ridge = |iso: &str, name: &str| {
+        let attributes = [nm(name.as_bytes()), px(0o100_640, 1, 0)];
+        record(iso).with(&attributes)
+    };
+    image.rock_ridge_root(&[
+        rock_ridge("A.;1", "rock ridge"),
+        rock_ridge("B.;1", "b"),
+        rock_ridge("C.;1", "c"),
+    ]);
+    let joliet = ["joliet", "b", "c"].map(|name| joliet_file(name, 40, 4));
+    image.directory(JOLIET_ROOT, JOLIET_ROOT, &joliet);
+    let long = "x".repeat(207);
+    let names = ["Enhanced;1", "ENHANCED", &long];
+    image.directory(35, 35, &names.map(record));
+    image.put(40, b"good");
+    image
+}
+
+#[test]
+fn each_tree_can_be_chosen_and_rock_ridge_is_the_first() {
+    let image = of_all_kinds();
+    let found = look(&image.bytes, Session::Default);
+    let trees: Vec<_> = found
+        .trees
+        .iter()
+        .map(|tree| {
+            (
+                tree.kind,
+                tree.root_position / 2048,
+                tree.root_entries.clone(),
+            )
+        })
+        .collect();
+    let expected = [
+        (TreeKind::RockRidge, 20, Ok(3)),
+        (TreeKind::Enhanced, 35, Ok(3)),
+        (TreeKind::Joliet, 30, Ok(3)),
+        (TreeKind::Plain, 20, Ok(3)),
+    ];
+    assert_eq!(trees, expected);
+    let of = |kind| open(&image.bytes, kind, Session::Default);
+    assert_eq!(of(None).tree_kind(), TreeKind::RockRidge);
+    assert_eq!(
+        names(&of(Some(TreeKind::RockRidge))),
+        ["b", "c", "rock ridge"]
+    );
+    assert_eq!(names(&of(Some(TreeKind::Joliet))), ["b", "c", "joliet"]);
+    assert_eq!(names(&of(Some(TreeKind::Plain))), ["a", "b", "c"]);
+    let long = "x".repeat(207);
+    let enhanced = of(Some(TreeKind::Enhanced));
+    assert_eq!(names(&enhanced), ["ENHANCED", "Enhanced", &long]);
+    assert!(!enhanced.limits().case_insensitive);
+    let plain = Image::new();
+    let options = IsoOptions {
+        tree: Some(TreeKind::Joliet),
+        ..IsoOptions::default()
+    };
+    let refused = IsoFileSystem::of_bytes(&bytes_of(&plain.bytes), &options);
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.ends_with("it has no Joliet tree"), "{refused}");
+}
+
+#[test]
+fn a_tree_that_is_a_note_gives_way_to_one_with_more() {
+    let mut image = Image::new().joliet();
+    image.directory(ROOT, ROOT, &[Record::file("README.TXT;1", 40, 4)]);
+    let files = ["one", "two", "three"].map(|name| joliet_file(name, 40, 4));
+    image.directory(JOLIET_ROOT, JOLIET_ROOT, &files);
+    image.put(40, b"good");
+    let of = |image: &Image| open(&image.bytes, None, Session::Default).tree_kind();
+    assert_eq!(of(&image), TreeKind::Joliet);
+    // The order of kinds decides between trees of the same size, and more is not always better.
+    let own = [sp(0), px(0o040_755, 2, 0)];
+    let file = |number: u32| Record::file(&format!("F{number}.;1"), 40, 4);
+    for (entries, kind) in [
+        (0, TreeKind::Joliet),
+        (2, TreeKind::Joliet),
+        (3, TreeKind::RockRidge),
+    ] {
+        let files: Vec<_> = (0..entries).map(file).collect();
+        image.directory_with(ROOT, ROOT, (&own, &[]), &files);
+        assert_eq!(of(&image), kind, "{entries}");
+    }
+    image.directory(JOLIET_ROOT, JOLIET_ROOT, &files[..2]);
+    image.directory_with(ROOT, ROOT, (&own, &[]), &[file(1), file(2)]);
+    assert_eq!(of(&image), TreeKind::RockRidge);
+    image.put(ROOT, &[0; 2048]);
+    assert_eq!(of(&image), TreeKind::Joliet, "an unreadable root");
+}
+
+#[test]
+fn an_image_that_was_cut_off_is_known() {
+    let mut image = of_all_kinds();
+    let blocks = 60u32;
+    let at = 16 * 2048 + 80;
+    image.bytes[at..at + 4].copy_from_slice(&blocks.to_le_bytes());
+    image.bytes[at + 4..at + 8].copy_from_slice(&blocks.to_be_bytes());
+    image.bytes.resize(50 * 2048 + 100, 0);
+    let found = look(&image.bytes, Session::Default);
+    assert_eq!((found.volume_blocks, found.block_bytes), (60, 2048));
+    assert_eq!(found.missing_bytes(), 10 * 2048 - 100);
+    image.bytes.resize(70 * 2048, 0);
+    assert_eq!(look(&image.bytes, Session::Default).missing_bytes(), 0);
+}
+
+#[test]
+fn descriptors_of_a_real_image_say_what_the_writer_was_asked_for() {
+    let work = tempfile::tempdir().unwrap();
+    let (tree, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir_all(tree.join("boot")).unwrap();
+    fs::write(tree.join("boot/loader"), vec![0x90; 6000]).unwrap();
+    fs::write(tree.join("boot/floppy"), vec![0; 1_474_560]).unwrap();
+    let options = [
+        "-quiet",
+        "-R",
+        "-J",
+        "-V",
+        "A_LABEL",
+        "-publisher",
+        "Somebody",
+        "-p",
+        "preparer",
+        "-A",
+        "an application",
+        "-sysid",
+        "SYSTEM",
+        "-no-emul-boot",
+        "-b",
+        "boot/loader",
+        "-c",
+        "boot/catalogue",
+        "-boot-load-size",
+        "12",
+        "-eltorito-alt-boot",
+        "-b",
+        "boot/floppy",
+        "-o",
+        "{}",
+        "{}",
+    ];
+    if run("genisoimage", &options, &[&image, &tree]).is_none() {
+        return;
+    }
+    let bytes = fs::read(&image).unwrap();
+    let found = look(&bytes, Session::Default);
+    assert_eq!(found.label, "A_LABEL");
+    assert_eq!(found.publisher, "Somebody");
+    assert_eq!(found.preparer, "preparer");
+    assert_eq!(found.application, "an application");
+    assert_eq!(found.system, "SYSTEM");
+    let created = u64::try_from(found.created.unwrap().seconds).unwrap();
+    let now = std::time::SystemTime::now();
+    let now = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    assert!((now - 600..now + 60).contains(&created), "{created}");
+    assert_eq!(found.missing_bytes(), 0);
+    assert_eq!(found.length_bytes, bytes.len() as u64);
+    let boot: Vec<_> = found
+        .boot
+        .iter()
+        .map(|entry| (entry.platform, entry.medium, entry.length_bytes))
+        .collect();
+    let expected = [
+        (0, BootMedium::None, 6144),
+        (0, BootMedium::Floppy(1440), 1_474_560),
+    ];
+    assert_eq!(boot, expected);
+    let loader = usize::try_from(found.boot[0].position).unwrap();
+    assert_eq!(bytes[loader..loader + 6000], vec![0x90; 6000]);
+    let joliet = &found.trees[1];
+    assert_eq!(
+        (joliet.kind, joliet.label.as_str()),
+        (TreeKind::Joliet, "A_LABEL")
+    );
+    assert_eq!(found.sessions.len(), 1);
+    assert!(!found.has_udf && !found.is_high_sierra);
+}
+
+/// Adds a session to what is in `first` and returns the whole.
+fn grown_by_genisoimage(work: &Path, gap: usize) -> Option<Vec<u8>> {
+    let (one, two) = (work.join("1"), work.join("2"));
+    let (first, second) = (work.join("1.iso"), work.join("2.iso"));
+    fs::create_dir_all(&one).unwrap();
+    fs::create_dir_all(&two).unwrap();
+    fs::write(one.join("first.txt"), "one").unwrap();
+    // Names that need continuation areas.
+    let long = "n".repeat(230);
+    fs::write(two.join(&long), "long").unwrap();
+    fs::write(two.join("second.txt"), "two").unwrap();
+    run(
+        "genisoimage",
+        &["-quiet", "-R", "-V", "S1", "-o", "{}", "{}"],
+        &[&first, &one],
+    )?;
+    let mut bytes = fs::read(&first).unwrap();
+    bytes.resize(bytes.len() + gap * 2048, 0);
+    let starts = format!("0,{}", bytes.len() / 2048);
+    let options = [
+        "-quiet", "-R", "-V", "S2", "-C", &starts, "-M", "{}", "-o", "{}", "{}",
+    ];
+    run("genisoimage", &options, &[&first, &second, &two])?;
+    bytes.extend(fs::read(&second).unwrap());
+    Some(bytes)
+}
+
+#[test]
+fn joined_sessions_are_found_and_the_first_is_the_default() {
+    for gap in [0, 150, 11400] {
+        let work = tempfile::tempdir().unwrap();
+        let Some(image) = grown_by_genisoimage(work.path(), gap) else {
+            return;
+        };
+        let found = look(&image, Session::Default);
+        let labels: Vec<_> = found
+            .sessions
+            .iter()
+            .map(|one| one.label.as_str())
+            .collect();
+        assert_eq!((found.label.as_str(), labels), ("S1", vec!["S1", "S2"]));
+        let first = open(&image, None, Session::Default);
+        assert_eq!(names(&first), ["first.txt"]);
+        let long = "n".repeat(230);
+        let second = found.sessions[1].sector;
+        for session in [
+            Session::Last,
+            Session::Number(2),
+            Session::Sector(u32::try_from(second).unwrap()),
+        ] {
+            let fs = open(&image, None, session);
+            assert_eq!(names(&fs), ["first.txt", &long, "second.txt"]);
+            assert_eq!(look(&image, session).label, "S2");
+            assert_eq!(look(&image, session).missing_bytes(), 0);
+        }
+        let refused = |session| {
+            let options = IsoOptions {
+                session,
+                ..IsoOptions::default()
+            };
+            let refused = IsoFileSystem::of_bytes(&bytes_of(&image), &options);
+            refused.err().unwrap().to_string()
+        };
+        assert!(refused(Session::Number(3)).ends_with("no session 3: it has 2"));
+        assert!(refused(Session::Number(0)).ends_with("no session 0: it has 2"));
+        let nowhere = refused(Session::Sector(second as u32 + 1));
+        assert!(nowhere.ends_with("no session begins there"), "{nowhere}");
+    }
+}
+
+#[test]
+fn an_image_that_xorriso_grew_shows_the_newest_session() {
+    let work = tempfile::tempdir().unwrap();
+    let image = work.path().join("image.iso");
+    for number in 1..=3 {
+        let tree = work.path().join(number.to_string());
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join(format!("{number}.txt")), "text").unwrap();
+        let device = if number == 1 { "-outdev" } else { "-dev" };
+        let label = format!("SESSION{number}");
+        let options = [device, "{}", "-volid", &label, "-map", "{}", "/"];
+        if run("xorriso", &options, &[&image, &tree]).is_none() {
+            return;
+        }
+    }
+    let image = fs::read(image).unwrap();
+    let found = look(&image, Session::Default);
+    let labels: Vec<_> = found
+        .sessions
+        .iter()
+        .map(|one| one.label.as_str())
+        .collect();
+    assert_eq!(labels, ["SESSION1", "SESSION2", "SESSION3"]);
+    assert_eq!(
+        (found.label.as_str(), found.session_sector),
+        ("SESSION3", 0)
+    );
+    for (session, count) in [
+        (Session::Default, 3),
+        (Session::Last, 3),
+        (Session::Number(1), 1),
+        (Session::Number(2), 2),
+    ] {
+        let fs = open(&image, None, session);
+        assert_eq!(names(&fs).len(), count, "{session:?}");
+    }
+}
+
+/// A file in an image may be an image, at any place.
+#[test]
+fn an_image_inside_an_image_is_no_session() {
+    let inner = of_all_kinds().bytes;
+    for sector in [32, 60] {
+        let mut image = Image::new();
+        let length = u32::try_from(inner.len()).unwrap();
+        image.directory(ROOT, ROOT, &[Record::file("IN.ISO;1", sector, length)]);
+        image.put(sector, &inner);
+        image.bytes[16 * 2048 + 80..][..4].copy_from_slice(&60u32.to_le_bytes());
+        assert_eq!(look(&image.bytes, Session::Default).sessions.len(), 1);
+    }
+}
+
+#[test]
+fn names_of_1999_by_real_writers() {
+    let work = tempfile::tempdir().unwrap();
+    let (tree, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir_all(tree.join("Sub Directory")).unwrap();
+    let long = format!("{} with Spaces.and.dots", "Long name ".repeat(10));
+    fs::write(tree.join(&long), "long").unwrap();
+    fs::write(tree.join("Sub Directory/lower.c"), "c").unwrap();
+    let options = ["-quiet", "-iso-level", "4", "-o", "{}", "{}"];
+    for (program, first) in [
+        ("genisoimage", &[][..]),
+        ("xorriso", &["-as", "mkisofs"][..]),
+    ] {
+        let options = [first, &options[..]].concat();
+        if run(program, &options, &[&image, &tree]).is_none() {
+            continue;
+        }
+        let bytes = fs::read(&image).unwrap();
+        let fs = open(&bytes, Some(TreeKind::Enhanced), Session::Default);
+        let expected = [long.as_str(), "Sub Directory", "Sub Directory/lower.c"];
+        assert_eq!(names(&fs), expected, "{program}");
+    }
+}
+
+/// Turns the image into one of the draft of 1986: other places in the descriptor, and records whose
+/// times have no zone.
+fn to_high_sierra(image: &mut Image, directories: &[u32]) {
+    let start = 16 * 2048;
+    let ecma = image.bytes[start..start + 2048].to_vec();
+    let mut sector = vec![0; 2048];
+    sector[8..15].copy_from_slice(b"\x01CDROM\x01");
+    sector[48..80].copy_from_slice(&ecma[40..72]);
+    sector[88..96].copy_from_slice(&ecma[80..88]);
+    sector[136..140].copy_from_slice(&ecma[128..132]);
+    sector[180..214].copy_from_slice(&ecma[156..190]);
+    sector[790..806].copy_from_slice(b"1987010203040500");
+    sector[180 + 24] = 2;
+    image.put(16, &sector);
+    image.put(17, b"\0\0\0\0\0\0\0\0\xffCDROM\x01");
+    for directory in directories {
+        let start = *directory as usize * 2048;
+        let mut at = start;
+        while image.bytes[at] > 0 {
+            image.bytes[at + 24] = image.bytes[at + 25];
+            image.bytes[at + 25] = 0;
+            at += usize::from(image.bytes[at]);
+        }
+    }
+}
+
+#[test]
+fn high_sierra_is_read() {
+    let mut image = Image::new();
+    image.bytes[16 * 2048 + 40..16 * 2048 + 72].fill(b' ');
+    image.bytes[16 * 2048 + 40..][..4].copy_from_slice(b"1986");
+    let records = [
+        Record::file("A.TXT;1", 40, 4),
+        Record::directory("SUB", 41, 2048),
+        Record::file("MANY.BIN;1", 40, 2).flags(MORE),
+        Record::file("MANY.BIN;1", 40, 4),
+    ];
+    image.directory(ROOT, ROOT, &records);
+    image.directory(41, ROOT, &[Record::file("B.TXT;1", 40, 3)]);
+    image.put(40, b"good");
+    to_high_sierra(&mut image, &[ROOT, 41]);
+    let found = look(&image.bytes, Session::Default);
+    assert!(found.is_high_sierra);
+    assert_eq!((found.label.as_str(), found.block_bytes), ("1986", 2048));
+    assert_eq!(found.created.unwrap().seconds, 536_555_045);
+    assert_eq!(found.trees.len(), 1);
+    let all = walk(&open(&image.bytes, None, Session::Default), WHOLE);
+    let content = |path: &str| all[path.as_bytes()].content.clone().unwrap();
+    assert_eq!(content("a.txt"), b"good");
+    assert_eq!(content("sub/b.txt"), b"goo");
+    assert_eq!(content("many.bin"), b"gogood");
+    let time = all[&b"a.txt"[..]].attributes.modified;
+    assert_eq!(time.seconds, 1_588_748_889, "as recorded, without a zone");
+}
+
+#[test]
+fn blocks_may_be_smaller_than_sectors() {
+    for block_bytes in [512u16, 1024, 2048, 4096] {
+        let scale = |sector: u32| sector * 2048 / u32::from(block_bytes);
+        let mut image = Image::new();
+        let mut primary = descriptor(1, scale(ROOT), 2048, b"");
+        primary[128..130].copy_from_slice(&block_bytes.to_le_bytes());
+        primary[130..132].copy_from_slice(&block_bytes.to_be_bytes());
+        image.put(16, &primary);
+        // The second file begins inside a sector.
+        let odd = if block_bytes < 2048 { 1 } else { 0 };
+        let records = [
+            Record::file("A.TXT;1", scale(40), 4),
+            Record::file("B.TXT;1", scale(42) + odd, 4),
+        ];
+        let own = Record::directory("\0", scale(ROOT), 2048).bytes();
+        let parent = Record::directory("\x01", scale(ROOT), 2048).bytes();
+        let records = records.iter().map(Record::bytes);
+        image.put(
+            ROOT,
+            &pack(&[own, parent].into_iter().chain(records).collect::<Vec<_>>()),
+        );
+        image.put(40, b"good");
+        image.put(
+            42,
+            &[
+                &vec![0; odd as usize * usize::from(block_bytes)][..],
+                b"more",
+            ]
+            .concat(),
+        );
+        let all = walk(&open(&image.bytes, None, Session::Default), WHOLE);
+        let content = |path: &str| all[path.as_bytes()].content.clone().unwrap();
+        assert_eq!(
+            (content("a.txt"), content("b.txt")),
+            (b"good".into(), b"more".into())
+        );
+    }
+}
+
+#[test]
+fn what_reading_survived_is_noted_where_it_is() {
+    let mut bad = Record::file("LOST.;1", 40, 4).bytes();
+    bad[32] = 200;
+    let own = Record::directory("\0", ROOT, 2048).bytes();
+    let good = Record::file("GOOD.;1", 40, 4).bytes();
+    let offset = own.len() + good.len();
+    let mut image = of_all_kinds();
+    image.put(ROOT, &pack(&[own, good, bad]));
+    let violations = Arc::new(Violations::default());
+    let of = |tree| IsoOptions {
+        tree: Some(tree),
+        violations: Some(violations.clone()),
+        ..IsoOptions::default()
+    };
+    let open = |tree| IsoFileSystem::of_bytes(&bytes_of(&image.bytes), &of(tree)).unwrap();
+    walk(&open(TreeKind::Joliet), WHOLE);
+    assert!(violations.is_empty(), "of another tree");
+    assert_eq!(names(&open(TreeKind::Plain)), ["good"]);
+    let (found, others) = violations.list();
+    assert_eq!((found.len(), others), (1, 0));
+    let position = u64::from(ROOT) * 2048 + offset as u64;
+    assert_eq!(
+        (found[0].offset, found[0].clause),
+        (position, "ECMA-119 9.1.1")
+    );
+}
