@@ -14,8 +14,8 @@ use super::options::Case;
 /// A name's object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value {
-    /// [`pagewell_fs::Attributes::file_id`].
-    pub file_id: u64,
+    /// First byte of a directory's extent; the inode number of another object.
+    place: u64,
     record_offset: u32,
     version: u16,
     kind: ItemKind,
@@ -27,7 +27,6 @@ pub(super) type Item = Named<Value>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ItemKind {
-    /// `file_id` is the first byte of its extent.
     Directory,
     EmptyDirectory,
     File,
@@ -50,16 +49,17 @@ impl Directory {
         }
     }
 
-    /// Adds a name; `None` without space for it.
+    /// Adds a name; `None` without space for it. `place` is the first byte of a directory's extent,
+    /// or the inode number of another object.
     pub(super) fn push(
         &mut self,
         name: &Name,
         kind: ItemKind,
         record_offset: u32,
-        file_id: u64,
+        place: u64,
     ) -> Option<()> {
         let value = Value {
-            file_id,
+            place,
             record_offset,
             version: u16::try_from(name.version).unwrap_or(u16::MAX),
             kind,
@@ -111,9 +111,17 @@ impl Directory {
             directory: self.position,
         };
         match value.kind {
-            ItemKind::Directory => Object::Directory(value.file_id),
+            ItemKind::Directory => Object::Directory(value.place),
             ItemKind::EmptyDirectory => Object::EmptyDirectory(place),
             ItemKind::File => Object::File(place),
+        }
+    }
+
+    /// Inode number of an item's object.
+    pub(super) fn number_of(&self, item: &Item) -> u64 {
+        match item.value.kind {
+            ItemKind::Directory => self.object_of(item).number(),
+            ItemKind::EmptyDirectory | ItemKind::File => item.value.place,
         }
     }
 
@@ -145,16 +153,16 @@ mod tests {
                 is_plain: true,
             };
             directory
-                .push(&name, kind, index * 40, u64::from(index))
+                .push(&name, kind, index * 40, u64::from(index) * 32)
                 .unwrap();
         }
         directory.finish().unwrap();
         let shown: Vec<_> = directory
             .items()
             .iter()
-            .map(|item| (directory.name_of(item), item.value.file_id))
+            .map(|item| (directory.name_of(item), directory.number_of(item)))
             .collect();
-        assert_eq!(shown, [(&b"a"[..], 2), (b"a~2", 3)]);
+        assert_eq!(shown, [(&b"a"[..], 64), (b"a~2", 3)]);
         let file = directory.find(b"a").unwrap();
         let place = RecordPlace {
             position: 4096 + 80,

@@ -8,23 +8,31 @@
 //!
 //! ```text
 //! 0  image   hash of the volume descriptor and the length
-//! 8  layout  1
+//! 8  layout  2
 //! 9  tree    plain 0, Rock Ridge 1, Joliet 2, ISO 9660:1999 3
 //! 10 kind    directory 0, file 1, empty directory 2
-//! 11 zeros
+//! 11 zero
+//! 12 shared  0, or what all names of an object have in common
 //! 16 place   directory: first byte of its extent; else: first byte of its record
 //! 24 parent  first byte of the extent of the directory that holds the record; directory: 0
 //! ```
 //!
 //! A directory has the place of its own extent, not of a record in its parent, so that `..` of a
 //! child and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
-//! extent, but the place of its record.
+//! extent, but the place of its record. An object with several names has an identifier for each,
+//! which leads to that name's record; [`object_of`] leaves out the places.
 
 use std::fmt;
+use std::num::NonZeroU32;
+use std::ops::Range;
 
 use pagewell_fs::{Error, FileId, Result};
 
-const LAYOUT: u8 = 1;
+use super::number::of_place;
+
+const LAYOUT: u8 = 2;
+const SHARED: Range<usize> = 12..16;
+const PLACES: Range<usize> = 16..32;
 
 /// A tree of an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +71,12 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// The inode number, except that of a file, which may have several names.
+    /// The inode number, except that of a file with several names.
+    pub(super) fn number(self) -> u64 {
+        of_place(self.place())
+    }
+
+    /// Where its first record is.
     pub(super) fn place(self) -> u64 {
         match self {
             Self::Directory(position) => position,
@@ -85,7 +98,11 @@ pub(super) struct RecordPlace {
     pub(super) directory: u64,
 }
 
-pub(super) fn encode(image: u64, tree: TreeKind, object: Object) -> FileId {
+pub(super) fn encode(
+    image: u64,
+    tree: TreeKind,
+    (object, shared): (Object, Option<NonZeroU32>),
+) -> FileId {
     let (kind, position, parent) = match object {
         Object::Directory(position) => (0, position, 0),
         Object::File(place) => (1, place.position, place.directory),
@@ -94,23 +111,42 @@ pub(super) fn encode(image: u64, tree: TreeKind, object: Object) -> FileId {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&image.to_le_bytes());
     bytes[8..11].copy_from_slice(&[LAYOUT, tree as u8, kind]);
+    bytes[SHARED].copy_from_slice(&shared.map_or(0, NonZeroU32::get).to_le_bytes());
     bytes[16..24].copy_from_slice(&position.to_le_bytes());
     bytes[24..].copy_from_slice(&parent.to_le_bytes());
     FileId::of(&bytes)
 }
 
+/// The part that the identifiers of all names of an object share.
+pub(super) fn object_of(id: &FileId) -> FileId {
+    let Ok(mut bytes) = <[u8; 32]>::try_from(id.as_bytes()) else {
+        return *id;
+    };
+    if bytes[SHARED] != [0; 4] {
+        bytes[PLACES].fill(0);
+    }
+    FileId::of(&bytes)
+}
+
 /// [`Error::BadId`] for an identifier that this layout never had, [`Error::Stale`] for one of
 /// another image or tree.
-pub(super) fn decode(image: u64, tree: TreeKind, id: &FileId) -> Result<Object> {
+pub(super) fn decode(
+    image: u64,
+    tree: TreeKind,
+    id: &FileId,
+) -> Result<(Object, Option<NonZeroU32>)> {
     let bytes: &[u8; 32] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
     let number = |at: usize| {
         let mut value = [0; 8];
         value.copy_from_slice(&bytes[at..at + 8]);
         u64::from_le_bytes(value)
     };
-    if bytes[8] != LAYOUT || bytes[11..16] != [0; 5] {
+    if bytes[8] != LAYOUT || bytes[11] != 0 {
         return Err(Error::BadId);
     }
+    let mut shared = [0; 4];
+    shared.copy_from_slice(&bytes[SHARED]);
+    let shared = NonZeroU32::new(u32::from_le_bytes(shared));
     if number(0) != image || bytes[9] != tree as u8 {
         return Err(Error::Stale);
     }
@@ -118,10 +154,10 @@ pub(super) fn decode(image: u64, tree: TreeKind, id: &FileId) -> Result<Object> 
         position: number(16),
         directory: number(24),
     };
-    match bytes[10] {
-        0 if place.directory == 0 => Ok(Object::Directory(place.position)),
-        1 => Ok(Object::File(place)),
-        2 => Ok(Object::EmptyDirectory(place)),
+    match (bytes[10], shared) {
+        (0, None) if place.directory == 0 => Ok((Object::Directory(place.position), None)),
+        (1, shared) => Ok((Object::File(place), shared)),
+        (2, None) => Ok((Object::EmptyDirectory(place), None)),
         _ => Err(Error::BadId),
     }
 }
@@ -137,9 +173,10 @@ mod tests {
             directory: 4096,
         };
         for object in [
-            Object::Directory(40960),
-            Object::File(place),
-            Object::EmptyDirectory(place),
+            (Object::Directory(40960), None),
+            (Object::File(place), None),
+            (Object::File(place), NonZeroU32::new(0x1234_5678)),
+            (Object::EmptyDirectory(place), None),
         ] {
             let id = encode(7, TreeKind::Joliet, object);
             assert_eq!(decode(7, TreeKind::Joliet, &id), Ok(object));
@@ -151,12 +188,33 @@ mod tests {
                 let result = decode(7, TreeKind::Joliet, &FileId::new(&bytes).unwrap());
                 assert_eq!(result.is_ok(), length == 32);
             }
-            for at in [8, 10, 11, 15] {
+            for at in [8, 10, 11] {
                 let mut bytes = id.as_bytes().to_vec();
                 bytes[at] = 9;
                 let result = decode(7, TreeKind::Joliet, &FileId::new(&bytes).unwrap());
                 assert_eq!(result, Err(Error::BadId));
             }
         }
+    }
+
+    #[test]
+    fn names_of_an_object_have_its_identifier_in_common() {
+        let id = |position, shared| {
+            let directory = 4096;
+            let place = RecordPlace {
+                position,
+                directory,
+            };
+            encode(
+                7,
+                TreeKind::RockRidge,
+                (Object::File(place), NonZeroU32::new(shared)),
+            )
+        };
+        assert_eq!(object_of(&id(5000, 3)), object_of(&id(6000, 3)));
+        assert_ne!(object_of(&id(5000, 3)), object_of(&id(5000, 4)));
+        assert_eq!(object_of(&id(5000, 0)), id(5000, 0));
+        let short = FileId::of(&[1; 4]);
+        assert_eq!(object_of(&short), short);
     }
 }

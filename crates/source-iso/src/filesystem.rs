@@ -12,7 +12,7 @@ use super::directory::Directory;
 use super::file_id::{Object, TreeKind};
 use super::node::Node;
 use super::tree::Tree;
-use super::{IsoFileSystem, read};
+use super::{IsoFileSystem, file_id, read};
 
 impl Tree {
     fn as_directory(&self, id: &FileId, may_block: bool) -> Result<(Object, Object, Attributes)> {
@@ -34,7 +34,7 @@ impl Tree {
 
     fn entry(&self, object: Object, node: &Node) -> Entry {
         Entry {
-            id: self.id_of(object),
+            id: self.id_of(object, node.shared),
             attributes: node.attributes,
         }
     }
@@ -51,7 +51,11 @@ impl FileSystem for IsoFileSystem {
     }
 
     fn root(&self) -> FileId {
-        self.tree.id_of(Object::Directory(self.tree.root))
+        self.tree.id_of(Object::Directory(self.tree.root), None)
+    }
+
+    fn object_of(&self, id: &FileId) -> FileId {
+        file_id::object_of(id)
     }
 
     fn limits(&self) -> Limits {
@@ -147,14 +151,14 @@ impl FileSystem for IsoFileSystem {
         // The cookie of an entry is one more than its index; `.` and `..` come first.
         for index in cookie..names.items().len() as u64 + 2 {
             let (name, object, file_id) = match index {
-                0 => (&b"."[..], directory, directory.place()),
-                1 => (&b".."[..], parent, parent.place()),
+                0 => (&b"."[..], directory, directory.number()),
+                1 => (&b".."[..], parent, parent.number()),
                 _ => {
                     let item = &names.items()[index as usize - 2];
                     (
                         names.name_of(item),
                         names.object_of(item),
-                        item.value.file_id,
+                        names.number_of(item),
                     )
                 }
             };

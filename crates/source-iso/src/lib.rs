@@ -32,6 +32,7 @@ mod file_id;
 mod filesystem;
 mod names;
 mod node;
+mod number;
 mod options;
 mod read;
 mod record;

@@ -5,17 +5,20 @@
 //! that does not end, or whose identifier changes, is a file with unreadable data; the rest of the
 //! directory is not affected.
 
-use std::hash::Hasher;
+use std::num::NonZeroU32;
 
 use pagewell_fs::{Attributes, FileType, Result, Timestamp};
-use siphasher::sip::SipHasher24;
 
 use super::file_id::{Object, RecordPlace};
+use super::number::{Evidence, Shared};
 use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::RockRidge;
 use super::susp::Continuation;
 use super::time;
 use super::volume::Volume;
+
+/// File type in `st_mode`.
+const TYPE_BITS: u32 = 0o170_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
@@ -88,6 +91,8 @@ pub(super) struct Node {
     pub(super) defect: Option<&'static str>,
     /// The data may be compressed; its first bytes decide.
     pub(super) compressed: bool,
+    /// Of an object that may have several names ([`Shared::key`]).
+    pub shared: Option<NonZeroU32>,
     /// First byte of the extent of a directory's parent; of any other object's directory.
     pub(super) parent: u64,
 }
@@ -236,24 +241,17 @@ impl Recorded {
         }
     }
 
-    /// The inode number of a file: the place of its record, or one number for all names of an
-    /// object. Names belong to one object when serial number, first extent and size agree; equal
-    /// extents alone are no proof, because writers also share them between equal or empty files.
-    pub(super) fn file_id(&self, directory: u64) -> u64 {
-        const SHARED: u64 = 1 << 62;
-        let posix = self.rock_ridge.as_ref().and_then(|found| found.posix);
-        match posix {
-            Some(posix) if posix.serial > 0 => {
-                let size = self.size();
-                let position = self.sections.first().map_or(0, |first| first.position);
-                let mut hasher = SipHasher24::new();
-                hasher.write_u32(posix.serial.to_le());
-                hasher.write_u64(if size == 0 { 0 } else { position }.to_le());
-                hasher.write_u64(size.to_le());
-                hasher.finish() & (SHARED - 1) | SHARED
-            }
-            _ => directory + self.offset,
-        }
+    /// What it has in common with its other names, if it may have any.
+    pub(super) fn shared(&self, volume: &Volume) -> Option<Shared> {
+        let posix = self.rock_ridge.as_ref()?.posix?;
+        let evidence = Evidence {
+            serial: NonZeroU32::new(posix.serial)?,
+            link_count: posix.links,
+            type_bits: posix.mode & TYPE_BITS,
+            position: self.sections.first().map_or(0, |first| first.position),
+            size: self.size(),
+        };
+        evidence.shared(volume.block_bytes, volume.length_bytes)
     }
 }
 
@@ -308,7 +306,6 @@ pub(super) fn attributes(
 
 /// The type of `st_mode`, unless the directory flag of the record contradicts it.
 fn file_type(is_directory: bool, mode: Option<u32>) -> FileType {
-    const TYPE_BITS: u32 = 0o170_000;
     if is_directory {
         return FileType::Directory;
     }

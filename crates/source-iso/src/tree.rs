@@ -15,6 +15,7 @@ mod objects;
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
 use pagewell_base::sync::Mutex;
@@ -102,14 +103,15 @@ impl Tree {
         matches!(self.kind, TreeKind::Plain | TreeKind::Joliet)
     }
 
-    pub(super) fn id_of(&self, object: Object) -> FileId {
-        encode(self.volume.identity, self.kind, object)
+    pub(super) fn id_of(&self, object: Object, shared: Option<NonZeroU32>) -> FileId {
+        encode(self.volume.identity, self.kind, (object, shared))
     }
 
     /// The object of an identifier; [`Error::Stale`] when its place has none.
     pub(super) fn resolve(&self, id: &FileId, may_block: bool) -> Result<(Object, FoundNode)> {
-        let object = decode(self.volume.identity, self.kind, id)?;
+        let (object, shared) = decode(self.volume.identity, self.kind, id)?;
         let node = self.node(object, may_block)?.ok_or(Error::Stale)?;
+        Error::Stale.unless(node.shared == shared)?;
         Ok((object, node))
     }
 
@@ -197,13 +199,18 @@ impl Tree {
             if recorded.moved_here() {
                 continue;
             }
-            let (kind, file_id) = match recorded.object(&self.volume, position) {
+            let object = recorded.object(&self.volume, position);
+            let (kind, place) = match object {
                 Object::Directory(extent) => (ItemKind::Directory, extent),
-                Object::EmptyDirectory(place) => (ItemKind::EmptyDirectory, place.position),
-                Object::File(_) => (ItemKind::File, recorded.file_id(position)),
+                Object::EmptyDirectory(_) => (ItemKind::EmptyDirectory, object.number()),
+                Object::File(_) => {
+                    let shared = recorded.shared(&self.volume);
+                    let number = shared.map_or(object.number(), |shared| shared.number);
+                    (ItemKind::File, number)
+                }
             };
             let offset = u32::try_from(recorded.offset).unwrap_or(u32::MAX);
-            let pushed = directory.push(&self.name(&recorded), kind, offset, file_id);
+            let pushed = directory.push(&self.name(&recorded), kind, offset, place);
             pushed.ok_or_else(too_many)?;
         }
         if position == self.root && self.kind == TreeKind::RockRidge {

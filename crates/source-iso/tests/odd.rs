@@ -4,7 +4,9 @@
 
 mod support;
 
-use pagewell_fs::{Credentials, FileSystem, FileType};
+use std::collections::HashSet;
+
+use pagewell_fs::{Credentials, Error, FileId, FileSystem, FileType};
 use pagewell_source_iso::TreeKind;
 use support::builder::{
     ASSOCIATED, Image, MORE, ROOT, Record, cl, er, nm, nm_more, pack, pl, px, re, sf, sl, sp,
@@ -241,24 +243,62 @@ fn the_root_record_of_an_old_disc_has_another_length() {
 
 #[test]
 fn names_of_one_object_share_their_number() {
-    let file = |name: &str, extent, serial| {
+    let file = |name: &str, (extent, size), links, serial| {
         let identifier = format!("{};1", name.to_uppercase());
-        Record::file(&identifier, extent, 2).with(&[nm(name.as_bytes()), px(0o100_644, 2, serial)])
+        let entries = [nm(name.as_bytes()), px(0o100_644, links, serial)];
+        Record::file(&identifier, extent, size).with(&entries)
+    };
+    let link = |name: &str, serial| {
+        let identifier = format!("{};1", name.to_uppercase());
+        let entries = [
+            nm(name.as_bytes()),
+            px(0o120_777, 2, serial),
+            sl(b"\0\0\x01x"),
+        ];
+        Record::file(&identifier, 0, 0).with(&entries)
     };
     let image = rock_ridge(&[
-        file("a", 40, 5),
-        file("b", 40, 5),
-        file("c", 41, 5),
-        file("d", 40, 6),
-        file("e", 40, 0),
-        file("f", 40, 0),
+        file("a", (40, 2), 2, 5),
+        file("b", (40, 2), 2, 5),
+        file("c", (41, 2), 2, 5),
+        file("d", (40, 2), 2, 6),
+        file("e", (40, 2), 2, 0),
+        file("f", (40, 2), 2, 0),
+        file("g", (40, 1), 2, 5),
+        file("empty1", (0, 0), 1, 7),
+        file("empty2", (0, 0), 1, 7),
+        file("empty3", (0, 0), 2, 8),
+        file("empty4", (77, 0), 2, 8),
+        link("link1", 9),
+        link("link2", 9),
+        link("link3", 8),
     ]);
-    let manifest = walk(&open_bytes(image.bytes), WHOLE);
+    let fs = open_bytes(image.bytes.clone());
+    let manifest = walk(&fs, WHOLE);
     let number = |name: &str| manifest[name.as_bytes()].attributes.file_id;
-    assert_eq!(number("a"), number("b"));
-    let different: std::collections::HashSet<u64> =
-        ["a", "c", "d", "e", "f"].map(number).into_iter().collect();
-    assert_eq!(different.len(), 5);
+    let object = |name: &str| fs.object_of(&manifest[name.as_bytes()].id);
+    for (left, right) in [("a", "b"), ("empty3", "empty4"), ("link1", "link2")] {
+        assert_eq!(number(left), number(right), "{left}");
+        assert_eq!(object(left), object(right), "{left}");
+    }
+    let all = [
+        "", "a", "c", "d", "e", "f", "g", "good.txt", "empty1", "empty2", "empty3", "link1",
+        "link3",
+    ];
+    let objects: HashSet<_> = all.map(object).into_iter().collect();
+    assert_eq!(objects.len(), all.len());
+    let numbers: HashSet<u64> = all.map(number).into_iter().collect();
+    // Only a link and a file without data have one serial number, so the writer is wrong.
+    assert_eq!(numbers.len(), all.len() - 1);
+    assert_eq!(number("link3"), number("empty3"));
+    assert!(numbers.iter().all(|number| *number < 1 << 32));
+    // A handle of one name does not become one of another object.
+    let mut forged = manifest[&b"a"[..]].id.as_bytes().to_vec();
+    forged[12] ^= 1;
+    let credentials = Credentials::root();
+    let id = FileId::new(&forged).unwrap();
+    let attributes = fs.attributes(&call(&credentials), &id);
+    assert_eq!(attributes, Err(Error::Stale));
 }
 
 #[test]

@@ -388,6 +388,34 @@ fn a_file_over_four_gibibytes_is_one_file_in_a_sparse_image() {
 }
 
 #[test]
+fn numbers_behind_four_gibibytes_have_32_bits() {
+    const FAR: u32 = (1 << 21) + 5;
+    let mut image = Image::new();
+    image.directory(ROOT, ROOT, &[Record::directory("FAR", FAR, 2048)]);
+    let mut far = Image { bytes: Vec::new() };
+    far.directory(0, ROOT, &[Record::file("IN.TXT;1", 17, 7)]);
+    // The builder has written the place of a directory at the start.
+    let own = Record::directory("\0", FAR, 2048).bytes();
+    far.bytes[..own.len()].copy_from_slice(&own);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(&image.bytes).unwrap();
+    file.seek(SeekFrom::Start(u64::from(FAR) * SECTOR as u64))
+        .unwrap();
+    file.write_all(&far.bytes).unwrap();
+    let fs = open_file(file.path());
+    let found = walk(&fs, WHOLE);
+    let names: Vec<String> = found.keys().map(|path| support::display(path)).collect();
+    assert_eq!(names, ["", "far", "far/in.txt"]);
+    let mut numbers: Vec<u64> = found
+        .values()
+        .map(|found| found.attributes.file_id)
+        .collect();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 3);
+    assert!(numbers.iter().all(|number| *number < 1 << 32));
+}
+
+#[test]
 fn a_large_directory_is_left_to_threads_that_may_wait() {
     let records: Vec<Record> = (0..10_000)
         .map(|index| Record::file(&format!("F{index:05}.;1"), 19, 0))

@@ -27,6 +27,7 @@ use pagewell_fs::{Error, FileType, Result};
 
 use super::super::file_id::{Object, RecordPlace};
 use super::super::node::{Node, Recorded, Sections, attributes};
+use super::super::number::of_place;
 use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF};
 use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
@@ -224,7 +225,12 @@ impl Tree {
             reader.skip = self.skips.map(|skips| skips.root);
         }
         let found = reader.rock_ridge(&own)?;
-        let mut shape = attributes(volume, &own, found.as_ref(), (position, u64::from(length)));
+        let mut shape = attributes(
+            volume,
+            &own,
+            found.as_ref(),
+            (of_place(position), u64::from(length)),
+        );
         shape.file_type = FileType::Directory;
         shape.size = u64::from(length);
         let parent = match reader.cursor.next()? {
@@ -245,6 +251,7 @@ impl Tree {
             target: None,
             defect: None,
             compressed: false,
+            shared: None,
             parent,
         }))
     }
@@ -270,13 +277,15 @@ impl Tree {
     }
 
     fn file_node(&self, recorded: Recorded, directory: u64) -> Node {
-        let file_id = recorded.file_id(directory);
+        let shared = recorded.shared(&self.volume);
+        let own = of_place(directory + recorded.offset);
+        let number = shared.map_or(own, |shared| shared.number);
         let found = recorded.rock_ridge.as_ref();
         let attributes = attributes(
             &self.volume,
             &recorded.record,
             found,
-            (file_id, recorded.size()),
+            (number, recorded.size()),
         );
         let target = found
             .filter(|_| attributes.file_type == FileType::Symlink)
@@ -287,6 +296,7 @@ impl Tree {
             defect: recorded.defect,
             compressed: found.is_some_and(|found| found.compressed),
             parent: directory,
+            shared: shared.map(|shared| shared.key),
             sections: recorded.sections,
         }
     }
@@ -320,6 +330,7 @@ mod tests {
             target: None,
             defect: None,
             compressed: false,
+            shared: None,
             parent: 0,
         }
     }

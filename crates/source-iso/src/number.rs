@@ -1,0 +1,145 @@
+//! Inode numbers.
+//!
+//! **Problem.** Programs take two names with one number, and a link count above 1, for one object;
+//! so different objects must have different numbers, and all names of one object the same. Programs
+//! of 32 bits fail on numbers from 2^32 on. Numbers cannot be counted, because nothing but a walk
+//! over the whole image finds all objects.
+//!
+//! **Rule.** A number is a place in the image, in units of 32 bytes: a record has at least 34, so
+//! no two begin in one unit. Numbers stay below 2^32 in images up to 128 GiB.
+//!
+//! ```text
+//! directory         the unit of its own first record, at the start of its extent
+//! other object      the unit of its record
+//! one with several  its data: the unit where that begins, plus a hash of its evidence within the
+//! names, and data   first block; no record is there
+//! one without data  behind the image: serial number + 1 + units of the image
+//! ```
+//!
+//! **Evidence.** Rock Ridge has no links, only serial numbers (PX), which some writers leave 0 and
+//! others may repeat. Names belong to one object when serial number, first extent, size and type
+//! agree. Equal extents alone prove nothing, because writers store equal files once and give empty
+//! ones any extent; nor does a serial number alone. Without data to compare, the link count must
+//! also say that there are more names.
+//!
+//! Weaknesses: of different files with one extent, a writer's economy, one pair of 64 shares a
+//! number; their data are equal. Directories that overlap, in a damaged image, may share numbers,
+//! too. A mount tells such objects apart ([`Shared::key`]).
+
+use std::hash::Hasher;
+use std::num::NonZeroU32;
+
+use siphasher::sip::SipHasher24;
+
+/// At most the bytes of the shortest record.
+const UNIT_BYTES: u64 = 32;
+
+/// The number of what has its first record at a place.
+pub(super) fn of_place(position: u64) -> u64 {
+    position / UNIT_BYTES
+}
+
+/// What all records of an object with several names have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Evidence {
+    /// Serial number of Rock Ridge.
+    pub serial: NonZeroU32,
+    pub link_count: u32,
+    /// File type of `st_mode`.
+    pub type_bits: u32,
+    /// First byte of the data.
+    pub position: u64,
+    pub size: u64,
+}
+
+/// An object with several names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Shared {
+    /// Its inode number.
+    pub number: u64,
+    /// A hash of its evidence.
+    pub key: NonZeroU32,
+}
+
+impl Evidence {
+    /// `None` when it does not prove that there are other names. An image has blocks of
+    /// `block_bytes`, and `length_bytes` in all.
+    pub(super) fn shared(&self, block_bytes: u32, length_bytes: u64) -> Option<Shared> {
+        let has_data = self.size > 0;
+        if !has_data && self.link_count < 2 {
+            return None;
+        }
+        let position = if has_data { self.position } else { 0 };
+        let mut hasher = SipHasher24::new();
+        hasher.write_u32(self.serial.get().to_le());
+        hasher.write_u32(self.type_bits.to_le());
+        hasher.write_u64(position.to_le());
+        hasher.write_u64(self.size.to_le());
+        let hash = hasher.finish();
+        let number = if has_data {
+            of_place(position) + hash % of_place(u64::from(block_bytes)).max(1)
+        } else {
+            of_place(length_bytes) + 1 + u64::from(self.serial.get())
+        };
+        // Other bits than those of the number.
+        let key = NonZeroU32::new((hash >> 32) as u32).unwrap_or(NonZeroU32::MIN);
+        Some(Shared { number, key })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BLOCK_BYTES: u32 = 2048;
+    const LENGTH_BYTES: u64 = 4 << 30;
+
+    fn evidence(serial: u32, link_count: u32, position: u64, size: u64) -> Option<Shared> {
+        let serial = NonZeroU32::new(serial).unwrap();
+        let evidence = Evidence {
+            serial,
+            link_count,
+            type_bits: 0o100_000,
+            position,
+            size,
+        };
+        evidence.shared(BLOCK_BYTES, LENGTH_BYTES)
+    }
+
+    #[test]
+    fn numbers_of_data_are_in_its_first_block() {
+        for serial in 1..200 {
+            let position = u64::from(serial) * 4096;
+            let number = evidence(serial, 2, position, 1).unwrap().number;
+            let units = position / 32..(position + 2048) / 32;
+            assert!(units.contains(&number), "{number} {units:?}");
+        }
+    }
+
+    #[test]
+    fn any_other_evidence_is_another_object() {
+        let one = evidence(5, 2, 4096, 10).unwrap();
+        assert_eq!(
+            evidence(5, 1, 4096, 10),
+            Some(one),
+            "the count is no evidence"
+        );
+        for other in [(6, 4096, 10), (5, 6144, 10), (5, 4096, 11)] {
+            let (serial, position, size) = other;
+            assert_ne!(evidence(serial, 2, position, size).unwrap().key, one.key);
+        }
+    }
+
+    #[test]
+    fn objects_without_data_need_a_count_and_have_numbers_behind_the_image() {
+        assert_eq!(evidence(5, 1, 4096, 0), None);
+        let shared = evidence(5, 2, 4096, 0).unwrap();
+        assert_eq!(shared.number, LENGTH_BYTES / 32 + 6);
+        assert_eq!(
+            evidence(5, 2, 0, 0),
+            Some(shared),
+            "its extent means nothing"
+        );
+        assert!(evidence(u32::MAX, 2, 0, 0).unwrap().number > shared.number);
+    }
+}
