@@ -7,15 +7,17 @@ use std::cell::{OnceCell, RefCell};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_cache::{Cache, CacheOptions};
+use pagewell_container::Layer as Wrapping;
 use pagewell_device::Device;
 use pagewell_disk_tier::Tier;
 use pagewell_source_object::Writing;
 
 use crate::failure::usage;
 use crate::state;
+use crate::storage::contained::{self, Trouble};
 use crate::storage::{self, Storage, Want};
 use crate::writing_arguments::WritingArguments;
 use pagewell_base::size;
@@ -222,6 +224,30 @@ impl Engine {
         if let Some(reason) = opened.read_only.as_ref().filter(|_| writable) {
             self.note(format!("read-only: {reason}"));
         }
+        Ok(opened)
+    }
+
+    /// Opens storage to be read as the image of a disc, without what is around that.
+    pub(crate) fn open_contained(&self, storage: &Storage) -> anyhow::Result<storage::Opened> {
+        let mut opened = self.open(storage, false)?;
+        let mut files = Vec::new();
+        let name = opened.device.name().to_owned();
+        let beside = RefCell::new(&mut files);
+        let contained = contained::unwrap(storage, opened.device, |storage| {
+            let opened = self.open(storage, false)?;
+            beside.borrow_mut().extend(opened.files);
+            Ok(opened.device)
+        });
+        let contained = contained.map_err(|trouble| match trouble {
+            Trouble::Unreadable(what) => anyhow!("{name}: is {what}"),
+            Trouble::Failed(error) => error.context(name.clone()),
+        })?;
+        if !contained.layers.is_empty() {
+            let layers: Vec<String> = contained.layers.iter().map(Wrapping::to_string).collect();
+            self.note(format!("{name}: {}", layers.join(", ")));
+        }
+        opened.device = contained.device;
+        opened.files.append(&mut files);
         Ok(opened)
     }
 

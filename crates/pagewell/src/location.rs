@@ -17,10 +17,10 @@ use pagewell_tree::{Spot, Tree};
 
 use crate::engine::Engine;
 use crate::escape;
-use crate::failure::usage;
+use crate::failure::{report, usage};
 use crate::identity::FileIdentity;
 use crate::open::{self, Opened, Purpose};
-use crate::recognise::{SourceKind, meant_inside, recognise};
+use crate::recognise::{SourceKind, meant_inside, recognise, why_plain};
 use crate::source::Source;
 use crate::storage::Storage;
 
@@ -193,7 +193,16 @@ impl Location {
                     let opened = open::iso(&Storage::Path(path.to_owned()), engine)?;
                     return self.place(opened, b"/", follow);
                 }
-                Ok(SourceKind::Unsupported(_) | SourceKind::Other) | Err(_) => {}
+                Ok(kind) => {
+                    let reason = why_plain(path, &kind).filter(|_| purpose == Purpose::Read);
+                    if let Some(reason) = reason {
+                        report(&format!(
+                            "{}: taken as a plain file: {reason}",
+                            self.shown()
+                        ));
+                    }
+                }
+                Err(_) => {}
             }
         }
         let path = match (is_link, follow) {

@@ -18,9 +18,9 @@ use pagewell_tree::Tree;
 
 use crate::engine::Engine;
 use crate::escape;
-use crate::failure::usage;
+use crate::failure::{report, usage};
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, guess, meant_inside, recognise};
+use crate::recognise::{SourceKind, guess, meant_inside, recognise, shortfall};
 use crate::storage::{self, Storage};
 
 /// What a source is opened for.
@@ -139,7 +139,7 @@ pub(crate) fn path(
         SourceKind::Directory => whole_directory(path, purpose, engine),
         SourceKind::Iso => iso(storage, engine),
         SourceKind::Other => unrecognised(path, shown, purpose, engine),
-        SourceKind::Unsupported(what) => Err(unsupported(shown, what)),
+        SourceKind::Unreadable(what) => Err(unreadable(shown, &what)),
     }
 }
 
@@ -244,11 +244,8 @@ fn right_export(error: OpenError, shown: &str, purpose: Purpose) -> anyhow::Erro
     error.into()
 }
 
-fn unsupported(shown: &str, what: &str) -> anyhow::Error {
-    anyhow!(
-        "{shown}: is {what}, which is not supported by this version; its bytes can be had as \
-         image:{shown}"
-    )
+fn unreadable(shown: &str, what: &str) -> anyhow::Error {
+    anyhow!("{shown}: is {what}; its bytes can be had as image:{shown}")
 }
 
 /// Opens a directory as a source, and says what of it is not part of the source.
@@ -291,11 +288,19 @@ fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory
     Ok(Arc::new(Directory::open(path, options)?))
 }
 
-/// Opens an ISO image.
+/// Opens an ISO image. One that ends before its volume says so.
 pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> {
-    let opened = engine.open(storage, false)?;
+    let opened = engine.open_contained(storage)?;
     let cache = engine.cache()?;
-    let iso = IsoFileSystem::from_device(opened.device, cache)?;
+    let shortfall = shortfall(&*opened.device);
+    let name = escape::text(opened.device.name().as_bytes());
+    let iso = match (IsoFileSystem::from_device(opened.device, cache), &shortfall) {
+        (Err(error), Some(shortfall)) => bail!("{error} (it {shortfall})"),
+        (iso, _) => iso?,
+    };
+    if let Some(shortfall) = shortfall {
+        report(&format!("{name}: {shortfall}"));
+    }
     Ok(Opened {
         files: opened.files,
         ..Opened::new(iso)

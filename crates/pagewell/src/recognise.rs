@@ -1,26 +1,31 @@
-//! What a path holds, recognised by content and never by its name; and what a file that is no
-//! source looks like: something else may have been meant by its name.
+//! What a path holds, recognised by content and, but for sheets that name another file, never by
+//! its name; and what a file that is no source looks like: something else may have been meant by
+//! its name.
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 
-use pagewell_device::{Device, Engine, FileDevice, FileOptions};
+use pagewell_device::{Device, Engine, FileDevice, FileOptions, read_exact};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
 use pagewell_source_iso::{self as iso, NotIso};
 
+use crate::storage::Storage;
+use crate::storage::contained::{self, Trouble};
+
 /// What a path holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceKind {
     /// A directory.
     Directory,
-    /// An ISO 9660 image, in a file or on a block device.
+    /// An ISO 9660 image, in a file or on a block device, maybe with wrappings around it.
     Iso,
     /// An optical image that cannot be read; the text says what it is, with its article.
-    Unsupported(&'static str),
+    Unreadable(String),
     /// Any other file or block device.
     Other,
 }
@@ -39,9 +44,18 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
         workers: 1,
         ..FileOptions::default()
     };
-    let of_device = |error| open_error(path, error);
-    let device = FileDevice::open_with(path, options).map_err(of_device)?;
-    recognise_device(&device)
+    let open = |path: &Path| -> Result<Arc<dyn Device>, OpenError> {
+        let device = FileDevice::open_with(path, options.clone());
+        Ok(Arc::new(device.map_err(|error| open_error(path, error))?))
+    };
+    let device = open(path)?;
+    let name = device.name().to_owned();
+    let beside = |storage: &Storage| Ok(open(storage.path()?)?);
+    match contained::unwrap(&Storage::Path(path.to_owned()), device, beside) {
+        Ok(contained) => recognise_device(&*contained.device),
+        Err(Trouble::Unreadable(what)) => Ok(SourceKind::Unreadable(what)),
+        Err(Trouble::Failed(error)) => Err(OpenError::new(&name, &error.to_string())),
+    }
 }
 
 /// Looks at what a device holds: anything but a directory.
@@ -49,8 +63,59 @@ fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     let failed = |error: pagewell_device::Error| OpenError::new(device.name(), &error.to_string());
     Ok(match iso::recognise(device).map_err(failed)? {
         Ok(()) => SourceKind::Iso,
-        Err(NotIso::Unsupported(what)) => SourceKind::Unsupported(what),
+        Err(NotIso::Unsupported(what)) => {
+            SourceKind::Unreadable(format!("{what}, which is not supported by this version"))
+        }
         Err(NotIso::Unknown(_)) => SourceKind::Other,
+    })
+}
+
+/// What a name that ends so promises, with or without a compression behind it.
+const IMAGE_NAMES: [&str; 10] = [
+    "iso", "udf", "cue", "ccd", "mds", "mdf", "nrg", "cso", "zso", "chd",
+];
+const COMPRESSED_NAMES: [&str; 3] = ["gz", "xz", "zst"];
+
+/// Why a file is taken as such, where its content or its name promise the image of a disc.
+pub(crate) fn why_plain(path: &Path, kind: &SourceKind) -> Option<String> {
+    match kind {
+        SourceKind::Unreadable(what) => Some(format!("it is {what}")),
+        SourceKind::Other if promises_image(path) => {
+            let what = guess(path);
+            Some(format!(
+                "it looks like {what}, not like the image of a disc"
+            ))
+        }
+        SourceKind::Directory | SourceKind::Iso | SourceKind::Other => None,
+    }
+}
+
+fn promises_image(path: &Path) -> bool {
+    let is_one_of = |path: &Path, names: &[&str]| {
+        let extension = path.extension().unwrap_or_default();
+        let mut names = names.iter();
+        names.any(|name| extension.eq_ignore_ascii_case(name))
+    };
+    match is_one_of(path, &COMPRESSED_NAMES) {
+        true => is_one_of(&path.with_extension(""), &IMAGE_NAMES),
+        false => is_one_of(path, &IMAGE_NAMES),
+    }
+}
+
+/// How much of the volume of an image is there, when that is less than its descriptor says: in
+/// words that can follow "it".
+pub(crate) fn shortfall(device: &dyn Device) -> Option<String> {
+    const PRIMARY: u64 = 16 * 2048;
+    let mut descriptor = [0; 132];
+    read_exact(device, PRIMARY, &mut descriptor).ok()?;
+    let is_primary = descriptor.starts_with(b"\x01CD001");
+    let (_, fields) = descriptor.split_at_checked(80)?;
+    let blocks = u32::from_le_bytes(*fields.first_chunk()?);
+    let block_bytes = u16::from_le_bytes(*fields.get(48..)?.first_chunk()?);
+    let whole = u64::from(blocks) * u64::from(block_bytes);
+    let there = device.length_bytes();
+    (is_primary && there < whole).then(|| {
+        format!("has {there} of the {whole} bytes of its volume, as after an interrupted download")
     })
 }
 
@@ -72,7 +137,7 @@ pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
                 // What is in a directory is written with a slash, and is not there.
                 SourceKind::Directory => behind.starts_with(b":"),
                 SourceKind::Iso => true,
-                SourceKind::Unsupported(_) | SourceKind::Other => false,
+                SourceKind::Unreadable(_) | SourceKind::Other => false,
             };
             is_source.then_some((whole, inside))
         })
@@ -85,6 +150,13 @@ const LOOK_BYTES: u64 = 68 << 10;
 /// the disk is in it, as it is.
 const VHD: &[u8] = b"conectix";
 const VHD_FOOTER_BYTES: i64 = 512;
+
+/// What a web page begins with, in small letters.
+const HTML: [&[u8]; 2] = [b"<!doctype html", b"<html"];
+const HTML_BYTES: usize = 14;
+
+/// What the file begins with that Git has in place of a large one.
+const LFS: &[u8] = b"version https://git-lfs";
 
 /// Where which bytes mark what; the first that fits counts.
 const MARKS: [(usize, &[u8], &str); 27] = [
@@ -148,8 +220,15 @@ fn of_bytes(bytes: &[u8]) -> &'static str {
     }
     let is_text =
         |byte: &u8| matches!(byte, b'\t' | b'\n' | b'\r' | b'\x0c' | 0x20..=0x7e | 0x80..);
+    let page = bytes
+        .trim_ascii_start()
+        .get(..HTML_BYTES)
+        .unwrap_or_default();
+    let is_page = |start: &&[u8]| page.to_ascii_lowercase().starts_with(start);
     match bytes {
         [] => "an empty file",
+        _ if bytes.starts_with(LFS) => "a pointer of Git LFS, without the file that it stands for",
+        _ if HTML.iter().any(is_page) => "a web page, as failed downloads leave",
         _ if bytes.iter().all(|byte| *byte == 0) => "an empty disk",
         _ if bytes.iter().all(is_text) => "text",
         _ => "nothing that is known",
@@ -171,9 +250,9 @@ mod tests {
         image[32768..32774].copy_from_slice(b"\x01CD001");
         std::fs::write(&file, &image).unwrap();
         assert_eq!(recognise(&file), Ok(SourceKind::Iso));
-        image[..4].copy_from_slice(b"CISO");
+        image[32768..32774].copy_from_slice(b"\x00NSR02");
         std::fs::write(&file, &image).unwrap();
-        assert!(matches!(recognise(&file), Ok(SourceKind::Unsupported(_))));
+        assert!(matches!(recognise(&file), Ok(SourceKind::Unreadable(_))));
     }
 
     /// Times of access of `relatime` move when they are not after the last change.
@@ -233,6 +312,8 @@ mod tests {
         assert_eq!(of_bytes("Gr\u{fc}\u{df}e\n".as_bytes()), "text");
         assert_eq!(of_bytes(&[0; 4096]), "an empty disk");
         assert_eq!(of_bytes(b""), "an empty file");
+        assert!(of_bytes(b"\n<!DOCTYPE HTML><p>404").starts_with("a web page"));
+        assert!(of_bytes(b"version https://git-lfs.github.com/spec/v1\n").contains("Git LFS"));
         assert_eq!(guess(Path::new("/nowhere/at/all")), "nothing that is known");
     }
 

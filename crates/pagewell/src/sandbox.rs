@@ -16,6 +16,7 @@ use crate::sandbox_arguments::Mode;
 use crate::source::Source;
 use crate::state;
 use crate::storage::Storage;
+use crate::storage::contained::file_of_sheet;
 
 /// Files that the server reads later, where they are there: of itself and of the machine, and what
 /// the C library wants to find a host or a time zone.
@@ -248,6 +249,9 @@ impl Paths {
     }
 
     fn add_image(&mut self, path: &Path, access: Access) {
+        if let Some(file) = file_of_sheet(path) {
+            self.add_file(&file, Access::Read);
+        }
         if path.symlink_metadata().is_ok() {
             return self.add_file(path, access);
         }

@@ -1,6 +1,7 @@
 //! Where the bytes of a source are, and how those of an image are opened: of a file, a block device
 //! or memory.
 
+pub(crate) mod contained;
 mod former_leg;
 pub(crate) mod grammar;
 

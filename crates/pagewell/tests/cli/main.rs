@@ -10,6 +10,7 @@ mod as_user;
 mod bad_input;
 mod clients;
 mod configuration;
+mod containers;
 mod copying;
 mod copying_many;
 mod documents;

@@ -1,0 +1,152 @@
+//! The volume of a disc in a partition: MBR, GPT and Apple's map.
+//!
+//! Only a disk that holds no volume from its first byte on is looked at so: hybrid images, which
+//! are both, keep their own. The first partition with a volume counts. An entry that leads out of
+//! the disk, or that is damaged, is passed over: damage costs that partition.
+
+mod apple;
+mod gpt;
+mod mbr;
+
+use std::sync::Arc;
+
+use pagewell_device::Device;
+
+use crate::window::Window;
+use crate::{Inside, Layer, Result, volume};
+
+/// Partitions of a table that are looked at; GPT has 128 as a rule.
+const PARTITIONS_MAX: usize = 128;
+
+/// An entry of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Partition {
+    /// As the table counts, from 1.
+    number: usize,
+    start: u64,
+    length_bytes: u64,
+}
+
+/// Opens the first partition with a volume.
+pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
+    type Read = fn(&dyn Device) -> Result<Vec<Partition>>;
+    let tables: [(&str, Read); 3] = [
+        ("GPT", gpt::partitions),
+        ("Apple", apple::partitions),
+        ("MBR", mbr::partitions),
+    ];
+    for (table, partitions) in tables {
+        for partition in partitions(&**device)?.into_iter().take(PARTITIONS_MAX) {
+            let Partition {
+                number,
+                start,
+                length_bytes,
+            } = partition;
+            if volume::is_at(&**device, start)? {
+                let window = Window::new(device.clone(), start, length_bytes);
+                let words = format!("partition {number} ({table}, at byte {start})");
+                return Ok(Some((Arc::new(window), Layer(words))));
+            }
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unwrap;
+    use pagewell_device::RamDevice;
+    use pagewell_device::testing::{pattern, read};
+
+    const START: usize = 200 * 512;
+
+    fn volume() -> Vec<u8> {
+        let mut data = pattern(30 * 2048);
+        data[32768..32774].copy_from_slice(b"\x01CD001");
+        data
+    }
+
+    /// A disk with a volume at [`START`] and more behind it.
+    fn disk() -> Vec<u8> {
+        let mut disk = vec![0; START];
+        disk.extend(volume());
+        disk.extend([7; 5000]);
+        disk
+    }
+
+    fn expect(disk: &[u8], words: &str) {
+        let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", disk));
+        let found = unwrap(device, None).unwrap();
+        assert_eq!(found.layers[0].to_string(), words);
+        let data = volume();
+        assert_eq!(found.device.length_bytes(), data.len() as u64);
+        assert!(read(&*found.device, 0, data.len()).1[..] == data);
+    }
+
+    fn mbr_entry(disk: &mut [u8], index: usize, kind: u8, start: u32, sectors: u32) {
+        let at = 446 + 16 * index;
+        disk[at + 4] = kind;
+        disk[at + 8..at + 12].copy_from_slice(&start.to_le_bytes());
+        disk[at + 12..at + 16].copy_from_slice(&sectors.to_le_bytes());
+        disk[510..512].copy_from_slice(b"\x55\xaa");
+    }
+
+    #[test]
+    fn mbr() {
+        let mut disk = disk();
+        mbr_entry(&mut disk, 0, 0x83, 1, 3);
+        mbr_entry(&mut disk, 1, 0x83, u32::MAX, u32::MAX);
+        let sectors = u32::try_from(volume().len() / 512).unwrap();
+        mbr_entry(&mut disk, 2, 0x17, 200, sectors);
+        expect(&disk, "partition 3 (MBR, at byte 102400)");
+    }
+
+    #[test]
+    fn gpt() {
+        for block in [512usize, 4096] {
+            let mut disk = disk();
+            mbr_entry(&mut disk, 0, 0xee, 1, u32::MAX);
+            let head = block;
+            disk[head..head + 8].copy_from_slice(b"EFI PART");
+            disk[head + 72] = 2;
+            disk[head + 80] = 4;
+            disk[head + 84] = 128;
+            let entry = 2 * block + 128;
+            disk[entry] = 1;
+            let first = START / block;
+            let last = first + volume().len() / block - 1;
+            disk[entry + 32..entry + 40].copy_from_slice(&(first as u64).to_le_bytes());
+            disk[entry + 40..entry + 48].copy_from_slice(&(last as u64).to_le_bytes());
+            expect(&disk, "partition 2 (GPT, at byte 102400)");
+        }
+    }
+
+    #[test]
+    fn apple() {
+        for block in [512usize, 2048] {
+            let mut disk = disk();
+            disk[..2].copy_from_slice(b"ER");
+            disk[2..4].copy_from_slice(&(block as u16).to_be_bytes());
+            let sectors = volume().len() / block;
+            for (index, start, count) in [(1, 1, 2), (2, START / block, sectors)] {
+                let at = index * block;
+                disk[at..at + 2].copy_from_slice(b"PM");
+                disk[at + 7] = 2;
+                disk[at + 8..at + 12].copy_from_slice(&(start as u32).to_be_bytes());
+                disk[at + 12..at + 16].copy_from_slice(&(count as u32).to_be_bytes());
+            }
+            expect(&disk, "partition 2 (Apple, at byte 102400)");
+        }
+    }
+
+    #[test]
+    fn a_volume_of_the_whole_disk_comes_first() {
+        let mut disk = disk();
+        let sectors = u32::try_from(volume().len() / 512).unwrap();
+        mbr_entry(&mut disk, 0, 0x17, 200, sectors);
+        disk[32768..32774].copy_from_slice(b"\x01CD001");
+        let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", &disk));
+        assert!(unwrap(device, None).unwrap().layers.is_empty());
+    }
+}

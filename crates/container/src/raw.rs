@@ -1,0 +1,142 @@
+//! Images of raw sectors, or with a pregap, and nothing else.
+//!
+//! Sector 16 of a data track holds the first descriptor. Each layout puts it elsewhere, so the one
+//! under which it is found is that of the image. Some writers store the pregap of 150 sectors
+//! first. Sectors of 2352 and 2448 bytes have a sync pattern each, which tells them apart.
+
+use std::sync::Arc;
+
+use pagewell_device::Device;
+
+use crate::sector::Layout;
+use crate::track::Track;
+use crate::volume::{self, FIRST_SECTOR};
+use crate::{Inside, Layer, Result, bytes};
+
+/// Sectors before the first one of a track, if they are stored.
+const PREGAP_SECTORS: u64 = 150;
+
+const LAYOUTS: [Layout; 4] = [
+    Layout::RAW,
+    Layout::WITH_SUBCHANNELS,
+    Layout::HEADLESS,
+    Layout::COOKED,
+];
+
+/// Finds the layout of an image whose first descriptor is not where it is in one of 2048-byte
+/// sectors.
+pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
+    for pregap in [0, PREGAP_SECTORS] {
+        for layout in LAYOUTS {
+            let start = pregap * layout.stride_bytes();
+            if has_volume(&**device, start, layout)? {
+                let track = Track {
+                    start,
+                    length_bytes: u64::MAX,
+                    layout,
+                };
+                let (inside, words) = track.open(device)?;
+                let behind = match pregap {
+                    0 => String::new(),
+                    sectors => format!(", behind a pregap of {sectors} sectors"),
+                };
+                return Ok(Some((inside, Layer(words + &behind))));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Whether the first descriptor of a track from `start` is there under this layout.
+fn has_volume(device: &dyn Device, start: u64, layout: Layout) -> Result<bool> {
+    let position = start + FIRST_SECTOR * layout.stride_bytes();
+    let sector = bytes::read(device, position, layout.needed_bytes())?;
+    let data = sector.as_deref().and_then(|sector| layout.data(sector));
+    Ok(data.is_some_and(volume::begins))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sector::{Layout, make_raw};
+    use crate::{Unwrapped, unwrap};
+    use pagewell_device::RamDevice;
+    use pagewell_device::testing::{pattern, read};
+    use std::sync::Arc;
+
+    /// Sectors of which the one at 16 begins a volume.
+    pub(crate) fn volume() -> Vec<u8> {
+        let mut data = pattern(200 * 2048);
+        data[32768..32774].copy_from_slice(b"\x01CD001");
+        data
+    }
+
+    fn unwrapped(image: &[u8]) -> Unwrapped {
+        let device = Arc::new(RamDevice::holding("x.bin", image));
+        unwrap(device, None).unwrap()
+    }
+
+    #[test]
+    fn each_layout_is_found() {
+        let data = volume();
+        for (layout, mode, words) in [
+            (
+                Layout::HEADLESS,
+                2,
+                "raw sectors of 2336 bytes, mode 2 form 1",
+            ),
+            (Layout::RAW, 1, "raw sectors of 2352 bytes, mode 1"),
+            (Layout::RAW, 2, "raw sectors of 2352 bytes, mode 2 form 1"),
+            (
+                Layout::WITH_SUBCHANNELS,
+                1,
+                "raw sectors of 2448 bytes, mode 1",
+            ),
+            (
+                Layout::WITH_SUBCHANNELS,
+                2,
+                "raw sectors of 2448 bytes, mode 2 form 1",
+            ),
+        ] {
+            let image = make_raw(layout, mode, &data);
+            let pregap = make_raw(layout, mode, &[0; 150 * 2048]);
+            let found = unwrapped(&image);
+            assert_eq!(found.layers.len(), 1, "{layout:?}");
+            assert_eq!(found.layers[0].to_string(), words);
+            assert!(read(&*found.device, 0, data.len()).1[..] == data);
+            let found = unwrapped(&[pregap, image].concat());
+            let words = format!("{words}, behind a pregap of 150 sectors");
+            assert_eq!(found.layers[0].to_string(), words);
+            assert!(read(&*found.device, 0, data.len()).1[..] == data);
+        }
+        let found = unwrapped(&[vec![0; 150 * 2048], data.clone()].concat());
+        let words = "sectors of 2048 bytes, behind a pregap of 150 sectors";
+        assert_eq!(found.layers[0].to_string(), words);
+        assert!(read(&*found.device, 0, data.len()).1[..] == data);
+    }
+
+    #[test]
+    fn what_holds_a_volume_or_nothing_is_left_alone() {
+        let found = unwrapped(&volume());
+        assert!(found.layers.is_empty());
+        for nothing in [vec![], vec![0; 600_000], pattern(600_000)] {
+            let found = unwrapped(&nothing);
+            assert!(found.layers.is_empty());
+            assert_eq!(found.device.length_bytes(), nothing.len() as u64);
+        }
+    }
+
+    #[test]
+    fn images_that_are_cut_keep_what_is_there() {
+        let data = volume();
+        let image = make_raw(Layout::WITH_SUBCHANNELS, 1, &data);
+        for bytes in (0..image.len()).step_by(1000) {
+            let found = unwrapped(&image[..bytes]);
+            let sectors = bytes / 2448 + usize::from(bytes % 2448 >= 2072);
+            if sectors > 16 {
+                let length = sectors * 2048;
+                assert_eq!(found.device.length_bytes(), length as u64);
+                assert!(read(&*found.device, 0, length).1[..] == data[..length]);
+            }
+        }
+    }
+}

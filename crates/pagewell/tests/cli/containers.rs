@@ -1,0 +1,188 @@
+//! Images inside other things, and images that cannot be opened: what is shown of them, and what is
+//! said.
+
+use std::fs;
+use std::path::Path;
+
+use crate::support::{Fixture, Serve, bytes, run_in};
+
+/// The sectors of an image as a drive reads them: of these many bytes, in this mode.
+fn raw(image: &[u8], sector_bytes: usize, mode: u8) -> Vec<u8> {
+    let mut raw = Vec::new();
+    for data in image.chunks(2048) {
+        let mut sector = Vec::new();
+        if sector_bytes > 2336 {
+            sector.push(0);
+            sector.extend([255; 10]);
+            sector.extend([0, 0, 2, 0, mode]);
+        }
+        if mode == 2 {
+            sector.extend([0, 0, 8, 0, 0, 0, 8, 0]);
+        }
+        sector.extend(data);
+        sector.resize(sector_bytes, 0xaa);
+        raw.extend(sector);
+    }
+    raw
+}
+
+/// What `ls`, `sum` and `cp` make of a source: the tree of the fixture.
+#[track_caller]
+fn expect_tree(fixture: &Fixture, source: &str) {
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    let sums = |source: &str| {
+        let text = run(&["sum", "-r", source]).text();
+        text.replace(&format!("{source}::/"), "")
+    };
+    assert_eq!(sums(source), sums("tree.iso"), "{source}");
+    let listed = |source: &str| run(&["ls", "-lR", source]).text().replace(source, "x");
+    assert_eq!(listed(source), listed("tree.iso"), "{source}");
+    let _ = fs::remove_dir_all(fixture.path().join("out"));
+    run(&["cp", "-r", source, "out"]).done();
+    let copied = fs::read(fixture.path().join("out/sub/deep/x y")).unwrap();
+    assert!(copied == bytes(5000, 5000), "{source}");
+}
+
+#[test]
+fn raw_sectors_are_read_with_and_without_a_sheet() {
+    let fixture = Fixture::new();
+    let image = fs::read(fixture.iso()).unwrap();
+    let at = |name: &str| fixture.path().join(name);
+    for (sector_bytes, mode) in [(2336, 2), (2352, 1), (2352, 2), (2448, 1), (2448, 2)] {
+        let raw = raw(&image, sector_bytes, mode);
+        fs::write(at("dump"), &raw).unwrap();
+        expect_tree(&fixture, "dump");
+        // Behind music, which a sheet knows of.
+        let music = vec![7; 2352 * 75];
+        fs::write(at("Game.BIN"), [music, raw].concat()).unwrap();
+        let cue = format!(
+            "FILE \"GAME.bin\" BINARY\n  TRACK 01 AUDIO\n    INDEX 01 00:00:00\n  TRACK 02 \
+             MODE{mode}/{sector_bytes}\n    INDEX 01 00:01:00\n"
+        );
+        fs::write(at("game.cue"), cue).unwrap();
+        expect_tree(&fixture, "game.cue");
+        expect_tree(&fixture, "iso:game.cue");
+    }
+    fs::write(at("disc.img"), raw(&image, 2352, 1)).unwrap();
+    let ccd = "[CloneCD]\nVersion=3\n[TRACK 1]\nMODE=1\nINDEX 1=0\n";
+    fs::write(at("disc.ccd"), ccd).unwrap();
+    expect_tree(&fixture, "disc.ccd");
+    let whole = run_in(fixture.path(), &["cat", "image:disc.img"]).done();
+    assert!(whole == raw(&image, 2352, 1), "its bytes as they are");
+}
+
+#[test]
+fn an_image_in_a_partition_is_served_and_named() {
+    let fixture = Fixture::new();
+    let image = fs::read(fixture.iso()).unwrap();
+    let mut disk = vec![0; 1 << 20];
+    disk[446 + 4] = 0x17;
+    disk[446 + 8..446 + 12].copy_from_slice(&2048u32.to_le_bytes());
+    let sectors = u32::try_from(image.len() / 512).unwrap();
+    disk[446 + 12..446 + 16].copy_from_slice(&sectors.to_le_bytes());
+    disk[510..512].copy_from_slice(b"\x55\xaa");
+    disk.extend(&image);
+    fs::write(fixture.path().join("disk"), disk).unwrap();
+    expect_tree(&fixture, "disk");
+    let source = fixture.path().join("disk").display().to_string();
+    let mut serve = Serve::start(&[&source]);
+    let lines = serve.lines_until("partition 1").concat();
+    assert!(
+        lines.contains("partition 1 (MBR, at byte 1048576)"),
+        "{lines}"
+    );
+    serve.signal("TERM");
+    assert_eq!(serve.end().0, Some(0));
+}
+
+/// What looks like the image of a disc, by its content or its name, and cannot be opened.
+fn unreadable(folder: &Path) -> Vec<(&'static str, &'static str)> {
+    let write = |name: &str, content: &[u8]| fs::write(folder.join(name), content).unwrap();
+    let cue =
+        |file: &str| format!("FILE \"{file}\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00");
+    write("lost.cue", cue("gone.bin").as_bytes());
+    write(
+        "music.cue",
+        b"FILE \"a.wav\" WAVE\nTRACK 01 AUDIO\nINDEX 01 00:00:00",
+    );
+    write("empty.iso", b"");
+    write("zeros.iso", &[0; 400_000]);
+    write(
+        "page.iso",
+        b"<!DOCTYPE html>\n<title>404 Not Found</title>\n",
+    );
+    write(
+        "lfs.iso",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+    );
+    write("odd.iso.gz", b"\x1f\x8b\x08garbage");
+    write("bad.img", b"no tracks, END!\0\0\0\0NER5\0\0\0\0\0\0\0\x0b");
+    vec![
+        (
+            "lost.cue",
+            "a sheet whose file cannot be opened: ./gone.bin: No such",
+        ),
+        ("music.cue", "a sheet that has no data track"),
+        ("empty.iso", "an empty file"),
+        ("zeros.iso", "an empty disk"),
+        ("page.iso", "a web page"),
+        ("lfs.iso", "a pointer of Git LFS"),
+        ("odd.iso.gz", "a gzip file"),
+        ("bad.img", "a Nero image without a data track"),
+    ]
+}
+
+#[test]
+fn an_image_that_cannot_be_opened_is_a_file_and_each_command_says_why() {
+    let fixture = Fixture::new();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    for (name, why) in unreadable(fixture.path()) {
+        for arguments in [
+            &["ls", name][..],
+            &["stat", name],
+            &["sum", name],
+            &["cp", name, "copy"],
+        ] {
+            let ran = run(arguments);
+            assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.err);
+            let start = format!("pagewell: {name}: taken as a plain file: it ");
+            assert!(ran.err.starts_with(&start), "{arguments:?}: {}", ran.err);
+            assert!(ran.err.contains(why), "{arguments:?}: {}", ran.err);
+            assert_eq!(ran.err.lines().count(), 1, "{}", ran.err);
+            assert!(ran.err.len() <= 160, "{}", ran.err);
+        }
+        let copied = fs::read(fixture.path().join("copy")).unwrap();
+        assert!(copied == fs::read(fixture.path().join(name)).unwrap());
+        assert_eq!(run(&["ls", name]).out, format!("{name}\n").into_bytes());
+    }
+    // Nothing is said of files that promise nothing, and of what is copied onto.
+    fs::write(fixture.path().join("disk.img"), vec![0; 5000]).unwrap();
+    assert_eq!(run(&["ls", "disk.img"]).text(), "disk.img\n");
+    run(&["cp", "disk.img", "empty.iso"]).done();
+}
+
+#[test]
+fn an_image_that_was_cut_off_says_so() {
+    let fixture = Fixture::new();
+    let image = fs::read(fixture.iso()).unwrap();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    for (name, content) in [
+        ("part.iso", image[..image.len() / 2].to_vec()),
+        (
+            "part.bin",
+            raw(&image[..image.len() / 4 / 2048 * 2048], 2448, 2),
+        ),
+    ] {
+        fs::write(fixture.path().join(name), content).unwrap();
+        for arguments in [&["ls", name][..], &["stat", name], &["ls", "-R", name]] {
+            let ran = run(arguments);
+            assert_eq!(ran.code, Some(0), "{}", ran.err);
+            let lines: Vec<&str> = ran.err.lines().collect();
+            assert_eq!(lines.len(), 1, "{}", ran.err);
+            let end = "of its volume, as after an interrupted download";
+            assert!(lines[0].ends_with(end), "{}", ran.err);
+        }
+        let root = run(&["ls", name]).out;
+        assert_eq!(root, run(&["ls", "tree.iso"]).out);
+    }
+}
