@@ -172,9 +172,10 @@ class Image:
             known = set(self.source.entries)
         others = {fold(one["path"]) for other, entries in self.all.items() if other not in OURS
                   for one in entries}
-        # NAME~2 is the second that an image calls NAME.
+        lost = {self.source.entries[path]["content"] for path in self.wrong[reader]}
+        # NAME~2 is the second that an image calls NAME, and a file of another name is missing already.
         return sorted(one["path"] for one in self.all[reader]
-                      if one["path"] not in known
+                      if one["path"] not in known and (one["content"] is None or one["content"] not in lost)
                       and not {fold(one["path"]), fold(re.sub(r"~\d+", "", one["path"]))} & others)
 
 
