@@ -1,4 +1,4 @@
-//! Times as text: ISO 8601 in UTC, so that they read the same everywhere.
+//! Dates: as text, ISO 8601 in UTC, so that they read the same everywhere; and as days.
 
 /// `2026-01-31T23:59:59`: date and time of day of `seconds` after 1970, in the Gregorian calendar,
 /// extended in both directions. Eras of 400 years begin on March 1, so that the leap day is the
@@ -29,9 +29,31 @@ pub fn seconds_text(seconds: i64) -> String {
     )
 }
 
+/// Days from 1970-01-01 of a date of the proleptic Gregorian calendar; January and the first of a
+/// month are 1. The year begins in March, so that the leap day is its last; month lengths from
+/// March repeat in 153 days per five months.
+#[must_use]
+pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    era * 146_097 + day_of_era - 719_468
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_and_text_agree() {
+        for (year, month, day) in [(1970, 1, 1), (2000, 2, 29), (1, 1, 1), (-400, 3, 1)] {
+            let days = days_since_1970(year, month, day);
+            let text = seconds_text(days * 86_400);
+            assert_eq!(text, format!("{year:04}-{month:02}-{day:02}T00:00:00"));
+        }
+    }
 
     #[test]
     fn a_leap_day_is_the_last_of_its_year() {

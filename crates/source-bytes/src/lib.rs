@@ -13,6 +13,7 @@ mod name_table;
 mod names;
 mod open_error;
 mod pieces;
+mod readable;
 mod violations;
 mod window;
 
@@ -30,6 +31,7 @@ pub use name_table::{NameTable, Named, Repeated};
 pub use names::presentable;
 pub use open_error::open_error;
 pub use pieces::Pieces;
+pub use readable::Readable;
 pub use violations::{VIOLATIONS_MAX, Violation, Violations};
 pub use window::Window;
 

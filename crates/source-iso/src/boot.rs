@@ -8,8 +8,8 @@
 //! place and are skipped. Catalogues that announce thousands of entries exist, so the look at one
 //! ends at its first sector and after 32 entries.
 
-use super::descriptor_set::Readable;
 use super::volume::SECTOR_BYTES;
+use pagewell_source_bytes::Readable;
 
 const ENTRY_BYTES: usize = 32;
 const ENTRIES_MAX: usize = 32;

@@ -10,6 +10,8 @@
 //! | system area | primary | Joliet | terminator | UDF ...
 //! ```
 
+use pagewell_source_bytes::Readable;
+
 use super::descriptor::{Descriptor, Kind, kind_of};
 use super::volume::SECTOR_BYTES;
 
@@ -27,26 +29,6 @@ pub enum NotIso {
     Unsupported(&'static str),
     /// Another content; the text says what is missing.
     Unknown(&'static str),
-}
-
-/// Fills the target from a position on.
-type ReadAt<'a, E> = &'a dyn Fn(u64, &mut [u8]) -> Result<(), E>;
-
-/// An image whose bytes are read in one way or another, which fails with `E`.
-pub(super) struct Readable<'a, E> {
-    pub length_bytes: u64,
-    pub read: ReadAt<'a, E>,
-}
-
-impl<E> Readable<'_, E> {
-    /// Reads unless the image is too short.
-    pub(super) fn read_if_there(&self, position: u64, target: &mut [u8]) -> Result<bool, E> {
-        let end = position.checked_add(target.len() as u64);
-        if end.is_none_or(|end| end > self.length_bytes) {
-            return Ok(false);
-        }
-        (self.read)(position, target).map(|()| true)
-    }
 }
 
 /// The descriptors of a session.

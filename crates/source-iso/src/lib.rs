@@ -50,7 +50,7 @@ use std::sync::Arc;
 use pagewell_cache::Cache;
 use pagewell_device::{Device, read_exact};
 use pagewell_fs::source::OpenError;
-use pagewell_source_bytes::Bytes;
+use pagewell_source_bytes::{Bytes, Readable};
 
 pub use boot::{BootEntry, BootMedium};
 pub use descriptor_set::NotIso;
@@ -60,7 +60,7 @@ pub use survey::{SessionSurvey, Survey, TreeSurvey, survey};
 
 /// Whether a device holds an ISO 9660 image that this reader can try.
 pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {
-    let image = descriptor_set::Readable {
+    let image = Readable {
         length_bytes: device.length_bytes(),
         read: &|position, target| read_exact(device, position, target),
     };

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Error, FileType, Result};
-use pagewell_source_bytes::{Bytes, Violations};
+use pagewell_source_bytes::{Bytes, Readable, Violations};
 
 use super::descriptor::Descriptor;
-use super::descriptor_set::{DescriptorSet, NotIso, Readable, examine, has_udf_anchor};
+use super::descriptor_set::{DescriptorSet, NotIso, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};
 use super::options::{IsoOptions, Session};
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};

@@ -18,8 +18,10 @@
 //! Weakness: sessions that were added over the first one's descriptors without a copy of them
 //! (growisofs on rewritable discs) are not found; the newest is what sector 16 has.
 
+use pagewell_source_bytes::Readable;
+
 use super::descriptor::Descriptor;
-use super::descriptor_set::{DescriptorSet, Readable};
+use super::descriptor_set::DescriptorSet;
 use super::record::{IDENTIFIER_SELF, Record};
 use super::volume::SECTOR_BYTES;
 

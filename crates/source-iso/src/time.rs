@@ -1,5 +1,6 @@
 //! Time stamps: the 7-byte form of records and the 17-byte form of descriptors.
 
+use pagewell_base::calendar::days_since_1970;
 use pagewell_fs::Timestamp;
 
 /// The 7-byte form (ECMA-119 clause 9.1.5): years since 1900, month, day, hour, minute, second,
@@ -57,17 +58,6 @@ fn seconds(year: i64, parts: [u8; 5], zone: u8) -> Option<i64> {
     let zone = if (-48..=52).contains(&zone) { zone } else { 0 };
     let days = days_since_1970(year, month, day);
     Some(days * 86400 + hour * 3600 + minute * 60 + second - zone * 900)
-}
-
-/// Days of the proleptic Gregorian calendar. The year begins in March, so that the leap day is its
-/// last; month lengths from March repeat in 153 days per five months.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    era * 146_097 + day_of_era - 719_468
 }
 
 #[cfg(test)]

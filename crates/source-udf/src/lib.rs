@@ -1,0 +1,123 @@
+//! UDF images: ECMA-167 as profiled by OSTA UDF 1.02 to 2.60, read-only.
+//!
+//! **Problem.** The format is layered: a name leads to a block of a logical partition, which a
+//! table of one of four kinds maps to the image, and each layer can be damaged, hostile or written
+//! by a program that read the standard otherwise. A reader must show what the writer meant, and
+//! survive tables that loop, chains without an end and lengths near 2^64.
+//!
+//! **Rule.** Every descriptor is checked (checksum, CRC, lengths) before use; what copies there
+//! are, of anchors, sequences and metadata, stand in for damaged ones; damage costs only the object
+//! that it is in; every loop over foreign data has a bound; no reply has zeros or another object's
+//! data in place of missing data. Departures that were survived are noted for a check of the image.
+//!
+//! **Shape.** An object is identified by the place of its ICB, a block of a partition, so
+//! identifiers need no table and survive restart, and hard links are one object.
+//!
+//! ```text
+//! anchor -> sequence -> logical_volume -> open -> space (partitions: virtual, sparable, metadata)
+//!                                          |        |
+//!                                        tree ─> icb, entry, allocation ─> node ─> read
+//!                                          └───> directory (names)
+//! ```
+//!
+//! The image is read through the page cache; file data is sent from pinned pages, without a copy.
+//!
+//! **Known weaknesses.** The image must not change while it is open. Named streams and extended
+//! attributes are counted, not shown. Only the first file set is seen.
+
+mod allocation;
+mod anchor;
+mod description;
+mod directory;
+mod entry;
+mod extent;
+mod fields;
+mod file_id;
+mod file_set;
+mod filesystem;
+mod icb;
+mod image;
+mod link;
+mod logical_volume;
+mod metadata;
+mod node;
+mod open;
+mod read;
+mod sequence;
+mod space;
+mod sparing;
+mod tag;
+mod text;
+mod time;
+mod tree;
+mod virtual_table;
+
+use std::sync::Arc;
+
+use pagewell_cache::Cache;
+use pagewell_device::{Device, read_exact};
+use pagewell_fs::source::OpenError;
+use pagewell_fs::{FileId, Result};
+use pagewell_source_bytes::{Readable, Violations};
+
+pub use anchor::NotUdf;
+pub use description::{Description, PartitionKind};
+pub use node::Skipped;
+
+/// Whether a device holds a UDF file system that this reader can try: a volume recognition sequence
+/// that names it, and an anchor.
+pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotUdf>> {
+    let image = Readable {
+        length_bytes: device.length_bytes(),
+        read: &|position, target: &mut [u8]| read_exact(device, position, target),
+    };
+    anchor::recognise(&image)
+}
+
+/// An open image.
+pub struct UdfFileSystem {
+    tree: tree::Tree,
+    description: Description,
+}
+
+impl UdfFileSystem {
+    /// Opens the file system on `device`, to be read through `cache`.
+    pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
+        Self::open(device, cache, None)
+    }
+
+    /// The same, noting every departure from the format that is met, now and at each later call.
+    pub fn checked(
+        device: Arc<dyn Device>,
+        cache: &Cache,
+        violations: Arc<Violations>,
+    ) -> Result<Self, OpenError> {
+        Self::open(device, cache, Some(violations))
+    }
+
+    fn open(
+        device: Arc<dyn Device>,
+        cache: &Cache,
+        violations: Option<Arc<Violations>>,
+    ) -> Result<Self, OpenError> {
+        let (tree, description) = open::open(&device, cache, violations)?;
+        Ok(Self { tree, description })
+    }
+
+    /// The facts of the volume.
+    #[must_use]
+    pub fn description(&self) -> &Description {
+        &self.description
+    }
+
+    /// Names in the root directory. Reads that directory alone.
+    pub fn root_entries(&self) -> Result<usize> {
+        Ok(self.tree.directory(self.tree.root(), true)?.len())
+    }
+
+    /// What an object has besides its data that no call of a file system shows.
+    pub fn skipped(&self, id: &FileId) -> Result<Skipped> {
+        let (_, node) = self.tree.resolve(id, true)?;
+        Ok(node.skipped)
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading file data: pinned pages of the image, and zeros for holes.
+//!
+//! An image may be shorter than its extents claim. Bytes past its end are an error, never zeros; a
+//! read that begins before the end returns the existing ones. The same holds where the descriptors
+//! of extents are damaged.
+
+use std::sync::{Arc, LazyLock};
+
+use pagewell_cache::Bounds;
+use pagewell_fs::{PageSlice, Payload, Result};
+use pagewell_source_bytes::Run;
+
+use super::node::Node;
+use super::space::{Piece, Space};
+
+/// Holes are lent from so many zeros.
+const ZEROS_BYTES: usize = 64 << 10;
+static ZEROS: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(vec![0; ZEROS_BYTES]));
+
+/// Reads at most `count` bytes from `offset`: fewer at the end of the file, and before bytes that
+/// are not there.
+pub(crate) fn read(
+    space: &Space,
+    node: &Node,
+    offset: u64,
+    count: u32,
+    may_block: bool,
+) -> Result<Payload> {
+    let rest = node.attributes.size.saturating_sub(offset);
+    let wanted = rest.min(u64::from(count));
+    if wanted == 0 {
+        return Ok(Payload::Bytes(Vec::new()));
+    }
+    if offset >= node.data.size {
+        let what = node.defect.unwrap_or("its data ends before it does");
+        let name = space.image().bytes().name();
+        return Err(pagewell_fs::Error::Io(format!("{name}: {what}")));
+    }
+    let pieces = space.pieces(&node.data, offset, wanted, may_block)?;
+    if !pieces.iter().any(|piece| matches!(piece, Piece::Zeros(_))) {
+        return space.image().bytes().payload(&runs(&pieces), may_block);
+    }
+    let mut payload = Vec::new();
+    // Neighbouring runs together, so that small ones are copied together.
+    for group in pieces.chunk_by(|left, right| is_hole(*left) == is_hole(*right)) {
+        let length: u64 = group.iter().map(|piece| piece.length()).sum();
+        if group.first().is_some_and(|piece| is_hole(*piece)) {
+            push_zeros(&mut payload, length);
+            continue;
+        }
+        let part = match space.image().bytes().payload(&runs(group), may_block) {
+            Ok(part) => part,
+            Err(pagewell_fs::Error::Io(_)) if !payload.is_empty() => break,
+            Err(error) => return Err(error),
+        };
+        let is_short = (part.len() as u64) < length;
+        match part {
+            Payload::Pages(pages) => payload.extend(pages),
+            Payload::Bytes(bytes) => {
+                let length = bytes.len();
+                payload.push(PageSlice::new(Arc::new(bytes), 0, length));
+            }
+            Payload::File { .. } => break,
+        }
+        if is_short {
+            break;
+        }
+    }
+    Ok(Payload::Pages(payload))
+}
+
+fn is_hole(piece: Piece) -> bool {
+    matches!(piece, Piece::Zeros(_))
+}
+
+fn push_zeros(payload: &mut Vec<PageSlice>, mut length: u64) {
+    while length > 0 {
+        let now = length.min(ZEROS_BYTES as u64);
+        payload.push(PageSlice::new(ZEROS.clone(), 0, now as usize));
+        length -= now;
+    }
+}
+
+fn runs(pieces: &[Piece]) -> Vec<Run> {
+    let run = |piece: &Piece| match *piece {
+        Piece::Bytes { position, length } => Some(Run {
+            position,
+            // At most a count of 32 bits.
+            length: length as usize,
+            bounds: Some(Bounds {
+                start: position,
+                end: position + length,
+            }),
+        }),
+        Piece::Zeros(_) => None,
+    };
+    pieces.iter().filter_map(run).collect()
+}

@@ -1,0 +1,104 @@
+//! The virtual allocation table (UDF 2.2.11, and 1.50 2.2.10): where blocks of a write-once disc
+//! are.
+//!
+//! Each session ends with a new table, whose file entry is the last block that was written. An
+//! image may have blocks behind it: run-out of the drive, padding, an anchor. So the last
+//! [`SEARCH_BLOCKS_MAX`] are searched, from the end.
+//!
+//! ```text
+//! 1.50   entries of 4 bytes | identifier and last ICB, 36 bytes       file type 0
+//! 2.x    header | entries of 4 bytes                                  file type 248
+//! ```
+//!
+//! Weakness: in an image that is cut, the table of an earlier session is found, and with it the
+//! files of that session. That is what a drive would show, too.
+
+use pagewell_fs::{Error, Result};
+use pagewell_source_bytes::Window;
+
+use super::allocation;
+use super::entry::{TYPE_UNSPECIFIED, TYPE_VIRTUAL_TABLE};
+use super::extent::Data;
+use super::fields::{Fields, Place};
+use super::icb::Icb;
+use super::space::{Partition, Space};
+
+const SEARCH_BLOCKS_MAX: u64 = 512;
+/// The trailer of a table of UDF 1.50.
+const TRAILER_BYTES: u64 = 36;
+/// The fixed part of the header of later ones.
+const HEADER_BYTES_MIN: u64 = 152;
+
+/// The virtual partition over `base`, whose first block in the image is `start`; `None` when no
+/// table is found.
+pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partition>> {
+    let blocks = space.image().length_bytes() / space.block_bytes();
+    let last = blocks.saturating_sub(1);
+    let first = last.saturating_sub(SEARCH_BLOCKS_MAX).max(start.into());
+    // One block per read: what comes before it is not needed.
+    let mut window = Window::new(space.image().bytes(), true, 0);
+    for block in (first..=last).rev() {
+        let Ok(block) = u32::try_from(block - u64::from(start)) else {
+            continue;
+        };
+        let place = Place {
+            partition: base,
+            block,
+        };
+        match table(space, &mut window, place) {
+            Ok(Some(partition)) => return Ok(Some(partition)),
+            Ok(None) | Err(Error::Io(_)) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(None)
+}
+
+fn table(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<Partition>> {
+    let Some(icb) = Icb::read(space, window, place, true)? else {
+        return Ok(None);
+    };
+    let Some(entry) = icb.entry() else {
+        return Ok(None);
+    };
+    if !matches!(entry.file_type, TYPE_UNSPECIFIED | TYPE_VIRTUAL_TABLE) {
+        return Ok(None);
+    }
+    let file = allocation::data(space, &icb, &entry, true)?.data;
+    if !file.is_in(|partition| partition == place.partition) {
+        return Ok(None);
+    }
+    let bounds = if entry.file_type == TYPE_VIRTUAL_TABLE {
+        later_bounds(space, &file)?
+    } else {
+        early_bounds(space, &file)?
+    };
+    Ok(bounds.map(|(table_start, table_end)| Partition::Virtual {
+        base: place.partition,
+        entries: (table_end - table_start) / 4,
+        file,
+        table_start,
+    }))
+}
+
+/// Where the entries of a table of UDF 2.x begin and end.
+fn later_bounds(space: &Space, file: &Data) -> Result<Option<(u64, u64)>> {
+    let mut header = [0; 2];
+    if file.size < HEADER_BYTES_MIN {
+        return Ok(None);
+    }
+    space.read(file, 0, &mut header, true)?;
+    let start = u64::from(u16::from_le_bytes(header));
+    Ok((start >= HEADER_BYTES_MIN && start <= file.size).then_some((start, file.size)))
+}
+
+/// The same for UDF 1.50; none when its trailer is not there.
+fn early_bounds(space: &Space, file: &Data) -> Result<Option<(u64, u64)>> {
+    let Some(end) = file.size.checked_sub(TRAILER_BYTES) else {
+        return Ok(None);
+    };
+    let mut trailer = [0; TRAILER_BYTES as usize];
+    space.read(file, end, &mut trailer, true)?;
+    let is_table = Fields::new(&trailer).is_entity(0, b"*UDF Virtual Alloc Tbl");
+    Ok(is_table.then_some((0, end)))
+}
