@@ -16,6 +16,7 @@ mod pieces;
 mod readable;
 mod violations;
 mod window;
+mod workers;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub use pieces::Pieces;
 pub use readable::Readable;
 pub use violations::{VIOLATIONS_MAX, Violation, Violations};
 pub use window::Window;
+pub use workers::Workers;
 
 /// Shorter pieces, on average, are copied: pinning a page costs as much as copying so many bytes.
 const PINNED_RUN_BYTES_MIN: usize = 4096;

@@ -116,11 +116,19 @@ impl FileSystem for IsoFileSystem {
     }
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
-        let (_, node) = self.tree.resolve(id, call.may_block)?;
+        let (object, node) = self.tree.resolve(id, call.may_block)?;
         let attributes = node.attributes;
         attributes.file_type.expect_regular()?;
         access::check_read(call.credentials, &attributes)?;
-        let payload = read::read(&self.tree.volume, &node, offset, count, call.may_block)?;
+        let volume = &self.tree.volume;
+        let payload = match node.compression {
+            None => read::read(volume, &node, offset, count, call.may_block)?,
+            Some(compression) => {
+                let place = (volume, object.place());
+                let range = (offset, count, call.may_block);
+                self.compressed.read(place, &node, compression, range)?
+            }
+        };
         let end = offset.saturating_add(payload.len() as u64);
         Ok(ReadReply {
             end_of_file: end >= attributes.size,

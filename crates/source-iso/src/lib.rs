@@ -14,17 +14,18 @@
 //! ```text
 //! descriptor_set -> select -> tree -> directory (names) -> node (attributes, sections) -> read
 //!   |    |   |                 |          |                  |
-//! boot sessions descriptor   cache       record, susp, rock_ridge, names, time
+//! boot sessions descriptor  pieces    record, susp, rock_ridge, names, time    compressed, zisofs
 //! ```
 //!
 //! The tree that loses least is served (`select`); path tables are not used. The image is read
 //! through the page cache; file data is sent from pinned pages, without a copy.
 //!
-//! **Known weaknesses.** The image must not change while it is open. UDF, zisofs, raw sectors and
-//! sparse files (SF) are recognised and refused.
+//! **Known weaknesses.** The image must not change while it is open. UDF, raw sectors and sparse
+//! files (SF) are recognised and refused.
 //! Associated files and lower file versions are not shown.
 
 mod boot;
+mod compressed;
 mod descriptor;
 mod descriptor_set;
 mod directory;
@@ -44,6 +45,7 @@ mod susp;
 mod time;
 mod tree;
 mod volume;
+mod zisofs;
 
 use std::sync::Arc;
 
@@ -70,6 +72,7 @@ pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotI
 /// An open image.
 pub struct IsoFileSystem {
     tree: tree::Tree,
+    compressed: compressed::CompressedFiles,
 }
 
 impl IsoFileSystem {
@@ -81,9 +84,9 @@ impl IsoFileSystem {
         options: &IsoOptions,
     ) -> Result<Self, OpenError> {
         let bytes = Bytes::new(cache.open(device.clone()));
-        let tree = select::open(&bytes, options)?;
-        select::refuse_note(&bytes, &tree)?;
-        Ok(Self { tree })
+        let opened = Self::of_bytes(&bytes, cache, options)?;
+        select::refuse_note(&bytes, &opened.tree)?;
+        Ok(opened)
     }
 
     /// [`Self::open`] with the default options.
@@ -91,9 +94,12 @@ impl IsoFileSystem {
         Self::open(&device, cache, &IsoOptions::default())
     }
 
-    /// Opens the image in `bytes`, whatever its files are.
-    pub fn of_bytes(bytes: &Bytes, options: &IsoOptions) -> Result<Self, OpenError> {
-        select::open(bytes, options).map(|tree| Self { tree })
+    /// Opens the image in `bytes`, which are read through `cache`, whatever its files are.
+    pub fn of_bytes(bytes: &Bytes, cache: &Cache, options: &IsoOptions) -> Result<Self, OpenError> {
+        Ok(Self {
+            tree: select::open(bytes, options)?,
+            compressed: compressed::CompressedFiles::new(cache.clone()),
+        })
     }
 
     /// The tree that is served.

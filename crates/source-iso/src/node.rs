@@ -11,11 +11,13 @@ use pagewell_fs::{Attributes, FileType, Result, Timestamp};
 
 use super::file_id::{Object, RecordPlace};
 use super::number::{Evidence, Shared};
+use super::read::length_bytes;
 use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::RockRidge;
 use super::susp::Continuation;
 use super::time;
 use super::volume::Volume;
+use super::zisofs::Compression;
 
 /// File type in `st_mode`.
 const TYPE_BITS: u32 = 0o170_000;
@@ -89,8 +91,8 @@ pub(super) struct Node {
     pub(super) target: Option<Vec<u8>>,
     /// Why the data is unreadable, if it is.
     pub(super) defect: Option<&'static str>,
-    /// The data may be compressed; its first bytes decide.
-    pub(super) compressed: bool,
+    /// How the data is compressed, if it is, and is to be shown uncompressed.
+    pub compression: Option<Compression>,
     /// Of an object that may have several names ([`Shared::key`]).
     pub shared: Option<NonZeroU32>,
     /// First byte of the extent of a directory's parent; of any other object's directory.
@@ -210,9 +212,7 @@ impl ObjectReader<'_> {
 
 impl Recorded {
     pub(super) fn size(&self) -> u64 {
-        self.sections.last().map_or(0, |last| {
-            last.file_offset.saturating_add(u64::from(last.length))
-        })
+        length_bytes(&self.sections)
     }
 
     /// Whether it is a directory that is shown where it was moved from.

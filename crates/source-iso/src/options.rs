@@ -16,6 +16,8 @@ pub struct IsoOptions {
     pub tree: Option<TreeKind>,
     /// The session.
     pub session: Session,
+    /// Files that zisofs compressed are shown as recorded.
+    pub keeps_compressed: bool,
     /// Where departures from the format are noted, as they are found; costs time.
     pub violations: Option<Arc<Violations>>,
 }

@@ -17,12 +17,6 @@ use pagewell_source_bytes::Run;
 use super::node::{Node, Section};
 use super::volume::Volume;
 
-/// First bytes of a file compressed by zisofs, version 1 and 2.
-const COMPRESSED_MAGICS: [[u8; 8]; 2] = [
-    [0x37, 0xe4, 0x53, 0x96, 0xc9, 0xdb, 0xd6, 0x07],
-    [0xef, 0x22, 0x55, 0xa1, 0xbc, 0x1b, 0x95, 0xa0],
-];
-
 /// Reads at most `count` bytes from `offset`: fewer at the end of the file, and before bytes that
 /// the image lacks.
 pub(super) fn read(
@@ -34,25 +28,31 @@ pub(super) fn read(
 ) -> Result<Payload> {
     let rest = node.attributes.size.saturating_sub(offset);
     let wanted = u32::try_from(rest).unwrap_or(u32::MAX).min(count);
-    let after = node
-        .sections
-        .partition_point(|section| section.file_offset <= offset);
-    let sections = node.sections.get(after.saturating_sub(1)..).unwrap_or(&[]);
-    let Some(first) = sections.first().filter(|_| wanted > 0) else {
+    let Some(first) = from(&node.sections, offset).first().filter(|_| wanted > 0) else {
         return Ok(Payload::Bytes(Vec::new()));
     };
     if let Some(defect) = node.defect {
         return Err(volume.fault(first.position, defect));
     }
-    if node.compressed {
-        refuse_compressed(volume, node, may_block)?;
-    }
-    let runs = runs(volume, sections, offset, u64::from(wanted));
+    let runs = runs(volume, &node.sections, offset, u64::from(wanted));
     if runs.is_empty() {
         let position = Piece::new(volume, first, offset - first.file_offset).position;
         return Err(volume.fault(position, "past the end of the image"));
     }
     volume.bytes.payload(&runs, may_block)
+}
+
+/// The section with a byte of the file, and those behind it.
+fn from(sections: &[Section], offset: u64) -> &[Section] {
+    let after = sections.partition_point(|section| section.file_offset <= offset);
+    sections.get(after.saturating_sub(1)..).unwrap_or(&[])
+}
+
+/// Length of the recorded data.
+pub(super) fn length_bytes(sections: &[Section]) -> u64 {
+    sections.last().map_or(0, |last| {
+        last.file_offset.saturating_add(u64::from(last.length))
+    })
 }
 
 /// A contiguous piece of a section.
@@ -92,11 +92,11 @@ impl Piece {
     }
 }
 
-/// The places of `wanted` bytes from `offset` that exist in the image.
-fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<Run> {
+/// The places of `wanted` bytes of the recorded data from `offset` that exist in the image.
+pub(super) fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut found = 0;
-    for section in sections {
+    for section in from(sections, offset) {
         while found < wanted {
             let piece = Piece::new(volume, section, offset + found - section.file_offset);
             if piece.length == 0 {
@@ -104,7 +104,7 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
             }
             let needed = piece.length.min(wanted - found);
             let there = needed.min(volume.length_bytes.saturating_sub(piece.position));
-            // At most `wanted`, a 32-bit count.
+            // At most `wanted`, which is to be in memory.
             let length = there as usize;
             match runs.last_mut() {
                 Some(last) if last.position + last.length as u64 == piece.position => {
@@ -127,21 +127,4 @@ fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<
         }
     }
     runs
-}
-
-/// Reads the data's magic, because the mark alone is unreliable: readers agree that the data
-/// decides.
-fn refuse_compressed(volume: &Volume, node: &Node, may_block: bool) -> Result<()> {
-    let mut magic = [0u8; 8];
-    let Some(first) = node.sections.first() else {
-        return Ok(());
-    };
-    if first.length < 16 || !volume.contains(first.position, 8) {
-        return Ok(());
-    }
-    volume.read(first.position, &mut magic, may_block)?;
-    if COMPRESSED_MAGICS.contains(&magic) {
-        return Err(volume.fault(first.position, "zisofs compression is not supported"));
-    }
-    Ok(())
 }

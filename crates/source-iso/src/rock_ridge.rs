@@ -9,6 +9,7 @@ use pagewell_fs::{Result, Timestamp};
 use super::susp::Continuation;
 use super::time;
 use super::volume::BothEndian;
+use super::zisofs::Compression;
 
 /// Linux' bound (`PATH_MAX` without its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
@@ -55,8 +56,8 @@ pub(super) struct RockRidge {
     pub(super) parent: Option<u32>,
     /// A directory's place after a move, not part of the tree (RE).
     pub(super) moved_here: bool,
-    /// The data may be compressed (ZF, Z2).
-    pub(super) compressed: bool,
+    /// How the data is compressed (ZF, Z2).
+    pub compression: Option<Compression>,
     /// The data is a table of a sparse file (SF).
     pub(super) sparse: bool,
 }
@@ -104,7 +105,9 @@ impl RockRidge {
             b"CL" => self.child = self.child.or_else(|| BothEndian::little(entry, 4)),
             b"PL" => self.parent = self.parent.or_else(|| BothEndian::little(entry, 4)),
             b"RE" => self.moved_here = true,
-            b"ZF" | b"Z2" => self.compressed = true,
+            b"ZF" | b"Z2" => {
+                self.compression = self.compression.or_else(|| Compression::parse(entry));
+            }
             b"SF" => self.sparse = true,
             _ => {}
         }

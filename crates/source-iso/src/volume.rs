@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use pagewell_fs::{Error, Result};
+use pagewell_fs::Error;
 use pagewell_source_bytes::{Bytes, Violations};
 
 /// Bytes of a logical sector (ECMA-119 clause 6.1.2), the unit of descriptors and directories
@@ -48,7 +48,8 @@ impl BothEndian {
     }
 }
 
-/// An image and the facts of its descriptor.
+/// An image and the facts of its descriptor. Clones share the image.
+#[derive(Clone)]
 pub(super) struct Volume {
     pub bytes: Bytes,
     /// The image's real length.
@@ -69,11 +70,6 @@ impl Volume {
 
     pub(super) fn contains(&self, position: u64, length: u64) -> bool {
         self.bytes.contains(position, length)
-    }
-
-    /// Reads structure of the image, not file data.
-    pub(super) fn read(&self, position: u64, target: &mut [u8], may_block: bool) -> Result<()> {
-        self.bytes.read(position, target, may_block)
     }
 
     /// Notes a departure from the format that reading survives.

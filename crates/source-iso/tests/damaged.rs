@@ -8,7 +8,7 @@ use pagewell_fs::{Credentials, Error, FileSystem};
 use pagewell_source_iso::TreeKind;
 use support::builder::{
     DIRECTORY, Image, JOLIET_ROOT, MORE, ROOT, Record, ce, cl, joliet_file, nm, nm_more, pack,
-    utf16, zf,
+    utf16,
 };
 use support::crafted::{GOOD, check, plain, rock_ridge};
 use support::{Bounds, SECTOR, WHOLE, call, open_bytes, walk};
@@ -212,16 +212,6 @@ fn numbers_in_one_byte_order_only() {
     ];
     image.put(ROOT, &pack(&records));
     check(&image, &[("big", "go"), GOOD, ("little", "goo")]);
-}
-
-#[test]
-fn compressed_files_are_refused_when_they_are_compressed() {
-    let mut image = rock_ridge(&[
-        Record::file("Z.;1", 41, 32).with(&[nm(b"z"), zf()]),
-        Record::file("RAW.;1", 40, 4).with(&[nm(b"raw"), zf()]),
-    ]);
-    image.put(41, &[0x37, 0xe4, 0x53, 0x96, 0xc9, 0xdb, 0xd6, 0x07]);
-    check(&image, &[GOOD, ("raw", "good"), ("z", "!")]);
 }
 
 #[test]

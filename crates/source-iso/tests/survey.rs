@@ -37,7 +37,7 @@ fn open(image: &[u8], tree: Option<TreeKind>, session: Session) -> IsoFileSystem
         session,
         ..IsoOptions::default()
     };
-    IsoFileSystem::of_bytes(&bytes_of(image), &options).unwrap()
+    IsoFileSystem::of_bytes(&bytes_of(image), cache(), &options).unwrap()
 }
 
 fn names(fs: &dyn FileSystem) -> Vec<String> {
@@ -123,7 +123,7 @@ fn each_tree_can_be_chosen_and_rock_ridge_is_the_first() {
         tree: Some(TreeKind::Joliet),
         ..IsoOptions::default()
     };
-    let refused = IsoFileSystem::of_bytes(&bytes_of(&plain.bytes), &options);
+    let refused = IsoFileSystem::of_bytes(&bytes_of(&plain.bytes), cache(), &options);
     let refused = refused.err().unwrap().to_string();
     assert!(refused.ends_with("it has no Joliet tree"), "{refused}");
 }
@@ -303,7 +303,7 @@ fn joined_sessions_are_found_and_the_first_is_the_default() {
                 session,
                 ..IsoOptions::default()
             };
-            let refused = IsoFileSystem::of_bytes(&bytes_of(&image), &options);
+            let refused = IsoFileSystem::of_bytes(&bytes_of(&image), cache(), &options);
             refused.err().unwrap().to_string()
         };
         assert!(refused(Session::Number(3)).ends_with("no session 3: it has 2"));
@@ -499,7 +499,7 @@ fn what_reading_survived_is_noted_where_it_is() {
         violations: Some(violations.clone()),
         ..IsoOptions::default()
     };
-    let open = |tree| IsoFileSystem::of_bytes(&bytes_of(&image.bytes), &of(tree)).unwrap();
+    let open = |tree| IsoFileSystem::of_bytes(&bytes_of(&image.bytes), cache(), &of(tree)).unwrap();
     walk(&open(TreeKind::Joliet), WHOLE);
     assert!(violations.is_empty(), "of another tree");
     assert_eq!(names(&open(TreeKind::Plain)), ["good"]);

@@ -250,7 +250,7 @@ impl Tree {
             sections: Sections::None,
             target: None,
             defect: None,
-            compressed: false,
+            compression: None,
             shared: None,
             parent,
         }))
@@ -281,20 +281,29 @@ impl Tree {
         let own = of_place(directory + recorded.offset);
         let number = shared.map_or(own, |shared| shared.number);
         let found = recorded.rock_ridge.as_ref();
-        let attributes = attributes(
+        let recorded_bytes = recorded.size();
+        let mut attributes = attributes(
             &self.volume,
             &recorded.record,
             found,
-            (number, recorded.size()),
+            (number, recorded_bytes),
         );
+        let compression = found.and_then(|found| found.compression).filter(|found| {
+            let is_file = attributes.file_type == FileType::Regular;
+            is_file && found.fits(recorded_bytes) && !self.options.keeps_compressed
+        });
+        // What the data takes is known already.
+        attributes.size = compression.map_or(attributes.size, |found| found.size());
+        let unknown = compression.filter(|found| !found.is_known());
+        let unknown = unknown.map(|_| "its compression is not zlib's, and not supported");
         let target = found
             .filter(|_| attributes.file_type == FileType::Symlink)
             .and_then(|found| found.target()?.map(<[u8]>::to_vec));
         Node {
             attributes,
             target,
-            defect: recorded.defect,
-            compressed: found.is_some_and(|found| found.compressed),
+            defect: recorded.defect.or(unknown),
+            compression,
             parent: directory,
             shared: shared.map(|shared| shared.key),
             sections: recorded.sections,
@@ -329,7 +338,7 @@ mod tests {
             sections: Sections::default(),
             target: None,
             defect: None,
-            compressed: false,
+            compression: None,
             shared: None,
             parent: 0,
         }

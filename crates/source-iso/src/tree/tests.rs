@@ -220,7 +220,7 @@ fn a_large_store_is_left_to_threads_that_may_wait() {
     for (length, may_be_read) in [(256 << 10, true), ((256 << 10) + 2048, false)] {
         let (_, tree) = stores(1, length);
         let mut all = vec![0; usize::try_from(tree.volume.length_bytes).unwrap()];
-        tree.volume.read(0, &mut all, true).unwrap();
+        tree.volume.bytes.read(0, &mut all, true).unwrap();
         let found = tree.directory(tree.root, false);
         assert_eq!(found.is_ok(), may_be_read);
         assert!(matches!(found, Ok(_) | Err(Error::WouldBlock)));

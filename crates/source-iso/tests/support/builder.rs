@@ -218,8 +218,11 @@ pub fn re() -> Vec<u8> {
     entry(b"RE", &[])
 }
 
-pub fn zf() -> Vec<u8> {
-    entry(b"ZF", &[b'p', b'z', 4, 15, 0, 0, 0, 0, 0, 0, 0, 0])
+/// A file that is compressed so: algorithm, words of its header, power of two of its blocks, and
+/// its length.
+pub fn zisofs(algorithm: [u8; 2], words: u8, shift: u8, size: u64) -> Vec<u8> {
+    let head = [&algorithm[..], &[words, shift]].concat();
+    entry(b"ZF", &[head, size.to_le_bytes().to_vec()].concat())
 }
 
 pub fn sf() -> Vec<u8> {

@@ -1,0 +1,327 @@
+//! Compressed files as objects of the page cache: what they hold uncompressed is in memory once,
+//! like all other data, and the compressed bytes below it are.
+//!
+//! ```text
+//! read ──> pages of the file ── miss ──> a thread ──> pages of the image ──> inflate ──> page
+//! ```
+//!
+//! A few threads serve the misses, because the image's bytes may have to be waited for. The last
+//! block of a file stays with it, as a page may hold only a part of one. Files that are in use are
+//! remembered, up to a number; what the page cache has of the others goes with them.
+//!
+//! Bounds: [`REQUESTS_MAX`] requests of [`REQUEST_BYTES_MAX`] are on their way at a time, far less
+//! than the smallest cache has, so that there is always memory for the compressed bytes.
+
+use std::sync::{Arc, OnceLock};
+
+use pagewell_base::sync::Mutex;
+use pagewell_cache::{Bounds, Cache, CachedStore};
+use pagewell_device::{
+    Error as DeviceError, Geometry, Object, Operation, Outcome, Request, Store, complete,
+};
+use pagewell_fs::{Error, Payload, Result};
+use pagewell_source_bytes::{Bytes, Pieces, Run, Workers};
+use rustix::io::Errno;
+
+use super::node::{Node, Sections};
+use super::read;
+use super::volume::Volume;
+use super::zisofs::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Compression, HEADER_BYTES, inflate};
+
+const REQUESTS_MAX: u32 = 4;
+const REQUEST_BYTES_MAX: u32 = 256 << 10;
+/// More than read side by side usefully.
+const THREADS_MAX: usize = 4;
+/// Files that are remembered.
+const FILES_MAX: usize = 2048;
+const FILES_SHARDS: usize = 8;
+
+/// All compressed files of an image.
+pub(super) struct CompressedFiles {
+    cache: Cache,
+    /// Made for the first of them.
+    store: OnceLock<(CachedStore, Arc<Workers>)>,
+    files: Pieces<u64, OpenFile>,
+}
+
+/// A file and its uncompressed bytes.
+struct OpenFile {
+    file: Arc<CompressedFile>,
+    bytes: Bytes,
+}
+
+/// What all of them share below the page cache.
+struct SharedStore {
+    name: String,
+}
+
+impl Store for SharedStore {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            logical_block_bytes: BLOCK_BYTES_MIN as u32,
+            transfer_bytes_max: REQUEST_BYTES_MAX,
+            queue_depth: REQUESTS_MAX,
+            ..Geometry::MEMORY
+        }
+    }
+}
+
+impl CompressedFiles {
+    pub(super) fn new(cache: Cache) -> Self {
+        Self {
+            cache,
+            store: OnceLock::new(),
+            files: Pieces::new(FILES_MAX, FILES_SHARDS),
+        }
+    }
+
+    /// [`read::read`] of a compressed file, whose record is at `place`.
+    pub(super) fn read(
+        &self,
+        (volume, place): (&Volume, u64),
+        node: &Node,
+        compression: Compression,
+        (offset, count, may_block): (u64, u32, bool),
+    ) -> Result<Payload> {
+        let size = compression.size();
+        let length = size.saturating_sub(offset).min(u64::from(count));
+        if length == 0 {
+            return Ok(Payload::Bytes(Vec::new()));
+        }
+        if let Some(defect) = node.defect {
+            return Err(volume.fault(place, defect));
+        }
+        let open = match self.files.get(place) {
+            Some(open) => open,
+            None => self
+                .files
+                .insert(place, self.open(volume, node, compression), 1),
+        };
+        let run = Run {
+            position: offset,
+            // A 32-bit count.
+            length: length as usize,
+            bounds: Some(Bounds {
+                start: 0,
+                end: size,
+            }),
+        };
+        let payload = open.bytes.payload(&[run], may_block);
+        payload.map_err(|error| open.file.explained(error))
+    }
+
+    fn open(&self, volume: &Volume, node: &Node, compression: Compression) -> OpenFile {
+        let (store, workers) = self.store.get_or_init(|| {
+            let name = format!("{}: compressed file", volume.bytes.name());
+            let store = Arc::new(SharedStore { name });
+            let store = self.cache.open_store(store, self.cache.open_options());
+            let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let workers = Workers::new("inflate", threads.min(THREADS_MAX));
+            (store, Arc::new(workers))
+        });
+        let file = Arc::new(CompressedFile {
+            volume: volume.clone(),
+            sections: node.sections.clone(),
+            compression,
+            workers: workers.clone(),
+            header_agrees: OnceLock::new(),
+            last_block: Mutex::default(),
+            failure: Mutex::default(),
+        });
+        let served = Arc::new(Served(file.clone()));
+        let object = store.open(served, Some(compression.size()));
+        OpenFile {
+            file,
+            bytes: Bytes::of(object),
+        }
+    }
+}
+
+/// A file whose data is compressed.
+struct CompressedFile {
+    volume: Volume,
+    sections: Sections,
+    compression: Compression,
+    workers: Arc<Workers>,
+    /// Whether the data begins as its entry says; set when it was read.
+    header_agrees: OnceLock<bool>,
+    /// Number and bytes of the block that was inflated last to be copied.
+    last_block: Mutex<Option<(u64, Vec<u8>)>>,
+    /// Why the last request failed.
+    failure: Mutex<Option<String>>,
+}
+
+/// The object that the page cache asks.
+struct Served(Arc<CompressedFile>);
+
+impl Object for Served {
+    fn submit(&self, request: Request) {
+        match request.operation() {
+            Operation::Flush => request.succeed(),
+            Operation::Write => {
+                let offset = request.offset();
+                let name = self.0.volume.bytes.name();
+                request.fail(0, DeviceError::failed(name, offset, Errno::ROFS));
+            }
+            Operation::Read => {
+                let file = self.0.clone();
+                self.0.workers.run(move || file.serve(request));
+            }
+        }
+    }
+}
+
+impl CompressedFile {
+    /// Fills a request, on a thread that may wait.
+    fn serve(&self, mut request: Request) {
+        let mut filled_bytes = 0;
+        let mut result = Ok(());
+        let offset = request.offset();
+        for slice in request.slices_mut() {
+            result = self.fill(offset, slice, &mut filled_bytes);
+            if result.is_err() {
+                break;
+            }
+        }
+        let outcome = Outcome {
+            transferred_bytes: filled_bytes,
+            result: result.map_err(|error| {
+                *self.failure.lock() = error.trouble().map(str::to_owned);
+                let at = offset + filled_bytes as u64;
+                DeviceError::failed(self.volume.bytes.name(), at, Errno::IO)
+            }),
+        };
+        complete(request, outcome);
+    }
+
+    /// Fills `target` with what is `filled_bytes` behind `start`, and counts that; behind the end
+    /// with zeros.
+    fn fill(&self, start: u64, mut target: &mut [u8], filled_bytes: &mut usize) -> Result<()> {
+        while !target.is_empty() {
+            let offset = start + *filled_bytes as u64;
+            if offset >= self.compression.size() {
+                target.fill(0);
+                *filled_bytes += target.len();
+                return Ok(());
+            }
+            let (block, begin, length) = self.compression.block_of(offset);
+            // Less than a block.
+            let inside = (offset - begin) as usize;
+            let taken = (length - inside).min(target.len());
+            let (now, later) = target.split_at_mut(taken);
+            if taken == length {
+                self.inflate(block, now)?;
+            } else {
+                self.copy(block, (inside, length), now)?;
+            }
+            *filled_bytes += taken;
+            target = later;
+        }
+        Ok(())
+    }
+
+    /// Copies a part of a block.
+    fn copy(&self, block: u64, (inside, length): (usize, usize), target: &mut [u8]) -> Result<()> {
+        let held = self.last_block.lock().take();
+        let bytes = match held {
+            Some((number, bytes)) if number == block => bytes,
+            _ => {
+                let mut bytes = vec![0; length.min(BLOCK_BYTES_MAX)];
+                self.inflate(block, &mut bytes)?;
+                bytes
+            }
+        };
+        if let Some(part) = bytes.get(inside..inside + target.len()) {
+            target.copy_from_slice(part);
+        }
+        *self.last_block.lock() = Some((block, bytes));
+        Ok(())
+    }
+
+    /// Fills `target` with a whole block.
+    fn inflate(&self, block: u64, target: &mut [u8]) -> Result<()> {
+        let compression = &self.compression;
+        if !self.header_agrees()? {
+            return Err(self.fault(0, "its zisofs header contradicts its directory record"));
+        }
+        let mut pointers = [0; 16];
+        let length = 2 * compression.pointer_bytes();
+        let pointers = pointers.get_mut(..length).unwrap_or_default();
+        let position = compression.pointers_of(block);
+        self.read(position, pointers)?;
+        let place = compression.place(pointers, read::length_bytes(&self.sections));
+        let (start, length) = place
+            .ok_or_else(|| self.fault(position, "a zisofs block pointer that leads nowhere"))?;
+        let mut compressed = vec![0; length];
+        self.read(start, &mut compressed)?;
+        if !inflate(&compressed, target) {
+            return Err(self.fault(start, "a damaged zisofs block"));
+        }
+        Ok(())
+    }
+
+    fn header_agrees(&self) -> Result<bool> {
+        if let Some(agrees) = self.header_agrees.get() {
+            return Ok(*agrees);
+        }
+        let mut header = [0; HEADER_BYTES];
+        let there = read::length_bytes(&self.sections).min(HEADER_BYTES as u64);
+        // At most HEADER_BYTES.
+        self.read(0, header.get_mut(..there as usize).unwrap_or_default())?;
+        Ok(*self
+            .header_agrees
+            .get_or_init(|| self.compression.agrees(&header)))
+    }
+
+    /// Reads compressed data.
+    fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        let runs = read::runs(&self.volume, &self.sections, offset, target.len() as u64);
+        let found: usize = runs.iter().map(|run| run.length).sum();
+        if found < target.len() {
+            return Err(self.fault(offset, "past the end of the image"));
+        }
+        let mut rest = target;
+        while !rest.is_empty() {
+            let done = found - rest.len();
+            let payload = self.volume.bytes.payload(&behind(&runs, done), true)?;
+            let copied = payload.copy_to(rest, true)?;
+            rest = rest.get_mut(copied..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// The error about a byte of the compressed data.
+    fn fault(&self, offset: u64, what: &str) -> Error {
+        let run = read::runs(&self.volume, &self.sections, offset, 1).pop();
+        self.volume.fault(run.map_or(0, |run| run.position), what)
+    }
+
+    /// What the cache says of a failure is only a number.
+    fn explained(&self, error: Error) -> Error {
+        match error {
+            Error::Io(text) => Error::Io(self.failure.lock().clone().unwrap_or(text)),
+            other => other,
+        }
+    }
+}
+
+/// The runs without their first `done` bytes.
+fn behind(runs: &[Run], mut done: usize) -> Vec<Run> {
+    let mut rest = Vec::with_capacity(runs.len());
+    for run in runs {
+        let skipped = run.length.min(done);
+        done -= skipped;
+        if skipped < run.length {
+            rest.push(Run {
+                position: run.position + skipped as u64,
+                length: run.length - skipped,
+                ..*run
+            });
+        }
+    }
+    rest
+}
