@@ -20,7 +20,7 @@
 use std::hash::Hasher;
 
 use pagewell_fs::FileId;
-use pagewell_fs::identity::FILE_ID_BYTES_MAX;
+use pagewell_fs::identity::{FILE_ID_BYTES_MAX, narrow_number};
 use siphasher::sip::SipHasher24;
 
 /// How clients see file identifiers.
@@ -35,13 +35,10 @@ pub struct Identity {
 impl Identity {
     /// The file number as clients see it.
     pub fn file_id(&self, file_id: u64) -> u64 {
-        if !self.narrow {
-            return file_id;
-        }
-        // Inode numbers below 2^31 stay as they are; larger ones rarely collide.
-        match (file_id ^ (file_id >> 31) ^ (file_id >> 62)) & 0x7fff_ffff {
-            0 => 0x7fff_ffff,
-            folded => folded,
+        if self.narrow {
+            narrow_number(file_id)
+        } else {
+            file_id
         }
     }
 }

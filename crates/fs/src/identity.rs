@@ -11,6 +11,16 @@ pub const FILE_ID_BYTES_MAX: usize = 64;
 /// length, export, MAC) takes the other 14. Only mounted exports have longer ones.
 pub const SERVED_ID_BYTES_MAX: usize = 50;
 
+/// A file number below 2^31, for programs of 32 bits: small ones stay as they are, larger ones
+/// rarely become equal.
+#[must_use]
+pub fn narrow_number(file_id: u64) -> u64 {
+    match (file_id ^ (file_id >> 31) ^ (file_id >> 62)) & 0x7fff_ffff {
+        0 => 0x7fff_ffff,
+        folded => folded,
+    }
+}
+
 /// Names one object of one file system, which alone can read it.
 ///
 /// Equal identifiers mean the same object. An identifier stays valid when the object is renamed

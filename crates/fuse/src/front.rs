@@ -67,7 +67,7 @@ impl Front {
         let dispatch = Arc::new(dispatch);
         let view = KernelView::new(coherence, options.appearance, files.limits().read_only);
         let (device, invalidation) = (Arc::<Device>::default(), Arc::<Invalidation>::default());
-        let nodes = Arc::new(Nodes::new(&files));
+        let nodes = Arc::new(Nodes::new(&files, options.narrow_numbers));
         let privileges = Privileges::new(&files, &invalidation, view.keeps_attributes());
         let privileges = Arc::new(privileges);
         let writing = Writing::new(&files, &nodes, &privileges, options.synchronous);

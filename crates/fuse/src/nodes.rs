@@ -8,6 +8,8 @@
 //! Rule: the number is the source's own file number, so it is the same after the kernel forgot
 //! the object, and in another mount. While the kernel uses that number for another object (an inode
 //! number of a new file while the old one is open), the object gets a number above 2^63 instead.
+//! Where numbers must have 32 bits, the source's are folded into 31, and those above are made up:
+//! two that become equal are such a case as well.
 //! The table counts each answer that names an object; the kernel gives the counts back ("forget"),
 //! and the entry goes at zero.
 //!
@@ -27,12 +29,15 @@ use fuser::Generation;
 use pagewell_base::shards::Shards;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
+use pagewell_fs::identity::narrow_number;
 use pagewell_fs::{Coherence, CompactId, Entry, Error, FileId, FileSystem, Result};
 
 /// The kernel's number of the root.
 pub(crate) const ROOT: u64 = 1;
-/// Numbers from here on are made up.
+/// Numbers from here on are made up, as many as are below.
 const MADE_UP: u64 = 1 << 63;
+/// The same where numbers have 32 bits.
+const MADE_UP_NARROW: u64 = 1 << 31;
 /// Parts that the kernel is asked to forget one after the other.
 pub(crate) const PARTS: usize = 16;
 /// Objects above which the kernel is asked to forget some: some 3 MiB.
@@ -49,12 +54,15 @@ struct Node {
 pub(crate) struct Nodes {
     files: Arc<dyn FileSystem>,
     root: FileId,
+    /// [`MADE_UP`] or [`MADE_UP_NARROW`].
+    made_up: u64,
     /// The source's own number of the root, from the first answer about it on.
     root_number: OnceLock<u64>,
     shards: Shards<HashMap<u64, Node>>,
     /// Objects ([`FileSystem::object_of`]) with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
-    next: AtomicU64,
+    /// Numbers made up so far.
+    others_made: AtomicU64,
     count: AtomicUsize,
     objects_max: usize,
     /// The count at which the kernel is asked next.
@@ -62,8 +70,8 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// The table of a mount of `files`.
-    pub(crate) fn new(files: &Arc<dyn FileSystem>) -> Self {
+    /// The table of a mount of `files`, with numbers of 32 bits if they are to be `narrow`.
+    pub(crate) fn new(files: &Arc<dyn FileSystem>, narrow: bool) -> Self {
         let objects_max = if files.limits().coherence == Coherence::UNCHANGED {
             OBJECTS_UNCHANGED_MAX
         } else {
@@ -72,10 +80,11 @@ impl Nodes {
         Self {
             root: files.root(),
             files: Arc::clone(files),
+            made_up: if narrow { MADE_UP_NARROW } else { MADE_UP },
             root_number: OnceLock::new(),
             shards: Shards::default(),
             others: Mutex::default(),
-            next: AtomicU64::new(MADE_UP),
+            others_made: AtomicU64::new(0),
             count: AtomicUsize::new(0),
             objects_max,
             crowded_at: AtomicUsize::new(objects_max),
@@ -104,26 +113,41 @@ impl Nodes {
         if entry.id == self.root {
             return ROOT;
         }
-        let number = entry.attributes.file_id;
-        let is_own = number > ROOT && number < MADE_UP;
+        let number = self.number_of(entry.attributes.file_id);
+        let is_own = number > ROOT && number < self.made_up;
         // The object's own number may be free by now, but a made-up one stays while the kernel
         // knows the object.
         let other = || {
             let object = self.files.object_of(&entry.id);
             self.others.lock().get(&object).copied()
         };
-        let has_others = self.next.load(Ordering::Relaxed) > MADE_UP;
+        let has_others = self.others_made.load(Ordering::Relaxed) > 0;
         if is_own && !(has_others && other().is_some()) && self.count(number, entry.id) {
             return number;
         }
         loop {
-            let number = other().unwrap_or_else(|| self.next.fetch_add(1, Ordering::Relaxed));
+            let number = other().unwrap_or_else(|| self.make_up());
             if self.count(number, entry.id) {
                 let object = self.files.object_of(&entry.id);
                 self.others.lock().insert(object, number);
                 return number;
             }
         }
+    }
+
+    /// The source's number as the kernel may use it.
+    fn number_of(&self, file_id: u64) -> u64 {
+        if self.made_up == MADE_UP_NARROW {
+            narrow_number(file_id)
+        } else {
+            file_id
+        }
+    }
+
+    /// A number that is probably free.
+    fn make_up(&self) -> u64 {
+        let made = self.others_made.fetch_add(1, Ordering::Relaxed);
+        self.made_up + made % self.made_up
     }
 
     /// Counts one more answer in which `number` means `id`; false when it means something else.
@@ -162,7 +186,7 @@ impl Nodes {
             return false;
         }
         if let Some(node) = shard.remove(&number)
-            && number >= MADE_UP
+            && number >= self.made_up
         {
             let object = self.files.object_of(&node.id.whole());
             let mut others = self.others.lock();
@@ -197,7 +221,7 @@ impl Nodes {
     pub(crate) fn number_shown(&self, file_id: u64) -> u64 {
         match self.root_number.get() {
             Some(root) if *root == file_id => ROOT,
-            _ => file_id,
+            _ => self.number_of(file_id),
         }
     }
 
@@ -256,12 +280,16 @@ mod tests {
 
     /// A table, and the attributes of an object.
     fn nodes() -> (Nodes, Attributes) {
+        nodes_of(false)
+    }
+
+    fn nodes_of(narrow: bool) -> (Nodes, Attributes) {
         let files = RamFileSystem::new(1 << 20).unwrap();
         let credentials = Credentials::root();
         let call = Call::new(&credentials, true);
         let like = files.attributes(&call, &files.root()).unwrap();
         let files: Arc<dyn FileSystem> = Arc::new(files);
-        let mut nodes = Nodes::new(&files);
+        let mut nodes = Nodes::new(&files, narrow);
         nodes.objects_max = OBJECTS_MAX;
         nodes.crowded_at = AtomicUsize::new(OBJECTS_MAX);
         (nodes, like)
@@ -300,6 +328,31 @@ mod tests {
             assert!(number >= MADE_UP);
             assert!(nodes.forget(number, 1));
         }
+    }
+
+    #[test]
+    fn narrow_numbers_have_32_bits_and_mean_one_object_too() {
+        let (nodes, like) = nodes_of(true);
+        let (far, farther) = (1 << 40, (1 << 40) + (1 << 62) + 1);
+        let [small, first, second] =
+            [(b'a', 7), (b'b', far), (b'c', farther)].map(|(name, id)| entry(name, id, &like));
+        assert_eq!(narrow_number(far), narrow_number(farther));
+        assert_eq!(nodes.remember(&small), 7);
+        assert_eq!(nodes.number_shown(7), 7);
+        let number = nodes.remember(&first);
+        assert_eq!(number, narrow_number(far));
+        assert_eq!(nodes.number_shown(far), number);
+        let other = nodes.remember(&second);
+        assert!((MADE_UP_NARROW..1 << 32).contains(&other), "{other}");
+        assert_eq!(nodes.remember(&second), other);
+        assert_eq!(nodes.known(other), Some(second.id));
+        assert!(nodes.forget(other, 2) && nodes.forget(number, 1));
+        assert_eq!(nodes.remember(&second), number, "it is free now");
+        // The numbers that are made up begin again before they have more bits.
+        nodes
+            .others_made
+            .store(MADE_UP_NARROW - 1, Ordering::Relaxed);
+        assert_eq!([nodes.make_up(), nodes.make_up()], [(1 << 32) - 1, 1 << 31]);
     }
 
     #[test]

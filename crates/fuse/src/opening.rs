@@ -192,7 +192,7 @@ mod tests {
         let root = files.root();
         let source: Arc<dyn FileSystem> = Arc::new(files);
         let privileges = Arc::new(Privileges::new(&source, &Arc::default(), false));
-        let nodes = Arc::new(Nodes::new(&source));
+        let nodes = Arc::new(Nodes::new(&source, false));
         let writing = Writing::new(&source, &nodes, &privileges, false);
         let opening = Opening::new(&source, &Arc::new(writing));
         std::fs::write(place.path().join("file"), b"").unwrap();

@@ -41,6 +41,8 @@ pub struct Options {
     pub kernel_write_back: bool,
     /// The kernel reads and writes files of directories itself where it can.
     pub passthrough: bool,
+    /// File numbers have 32 bits, for programs whose `stat` has no room for more.
+    pub narrow_numbers: bool,
     /// How long the kernel keeps answers, instead of what the source says.
     pub coherence: Option<Coherence>,
 }
@@ -64,6 +66,7 @@ impl Options {
             threads: 64,
             kernel_write_back: false,
             passthrough: true,
+            narrow_numbers: false,
             coherence: None,
         }
     }

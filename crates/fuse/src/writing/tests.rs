@@ -38,7 +38,7 @@ impl Mounted {
     }
 
     fn of(files: Arc<dyn FileSystem>, user: Credentials) -> Self {
-        let nodes = Arc::new(Nodes::new(&files));
+        let nodes = Arc::new(Nodes::new(&files, false));
         let privileges = Arc::new(Privileges::new(&files, &Arc::default(), false));
         let writing = Writing::new(&files, &nodes, &privileges, false);
         Self {

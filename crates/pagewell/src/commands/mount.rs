@@ -96,6 +96,9 @@ pub(crate) struct MountArguments {
     /// Do not let the kernel read and write files of a directory by itself
     #[arg(long)]
     no_passthrough: bool,
+    /// Give file numbers of 32 bits only, for programs that cannot read larger ones
+    #[arg(long)]
+    numbers_32bit: bool,
     /// Open the source and mount nothing, as `mount --fake` does
     #[arg(long, hide = true)]
     fake: bool,
@@ -107,8 +110,8 @@ pub(crate) struct MountArguments {
     /// directories, is on the device when it is answered), for how long the kernel keeps what it
     /// was told: attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME, what the list of
     /// mounts shows: fsname=NAME, subtype=NAME, and for the options above: cache=SIZE, threads=N,
-    /// http=ADDR, http_token=FILE, writable, kernel_write_back, no_passthrough, staging_dir=DIR,
-    /// staging_dir_size=SIZE, object_writes=WHICH.
+    /// http=ADDR, http_token=FILE, writable, kernel_write_back, no_passthrough, numbers_32bit,
+    /// staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH.
     /// Those for fstab, such as nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     pub(super) options: Vec<String>,
@@ -149,6 +152,7 @@ impl MountArguments {
             threads: usize::try_from(self.threads).unwrap_or(usize::MAX),
             kernel_write_back: self.kernel_write_back,
             passthrough: !self.no_passthrough,
+            narrow_numbers: self.numbers_32bit,
             ..Options::new(&chosen.shown)
         };
         let mut wanted = Wanted::new(options, &chosen.options)?;

@@ -99,6 +99,7 @@ impl Wanted {
             "kernel_write_back" => options.kernel_write_back = true,
             "passthrough" => options.passthrough = true,
             "no_passthrough" => options.passthrough = false,
+            "numbers_32bit" => options.narrow_numbers = true,
             "writable" => self.writable = true,
             _ if option.starts_with("x-") || FOR_OTHERS.split(' ').any(|one| one == option) => {}
             _ => return Err(unknown(option)),
@@ -184,8 +185,8 @@ fn unknown(option: &str) -> anyhow::Error {
          noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
          entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, \
          http_token=FILE, writable, kernel_write_back, passthrough, no_passthrough, \
-         staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH, fsname=NAME and \
-         subtype=NAME)"
+         numbers_32bit, staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH, \
+         fsname=NAME and subtype=NAME)"
     ))
 }
 
@@ -266,7 +267,7 @@ mod tests {
     #[test]
     fn every_option_of_the_command_has_a_word_for_fstab() {
         let list = "cache=64m,threads=7,http=127.0.0.1:0,http_token=/t,writable,\
-                    kernel_write_back,no_passthrough,passthrough";
+                    kernel_write_back,no_passthrough,passthrough,numbers_32bit";
         let given = wanted(&["-o", list]).unwrap();
         assert_eq!(
             (given.cache_bytes, given.options.threads),
@@ -277,6 +278,9 @@ mod tests {
         assert_eq!(given.http_token, Some(PathBuf::from("/t")));
         assert!(given.writable);
         assert!(given.options.kernel_write_back && given.options.passthrough);
+        assert!(given.options.narrow_numbers);
+        let given = wanted(&["--numbers-32bit"]).unwrap();
+        assert!(given.options.narrow_numbers && !given.options.kernel_write_back);
         assert!(
             !wanted(&["-o", "no_passthrough"])
                 .unwrap()
