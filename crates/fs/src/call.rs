@@ -221,6 +221,9 @@ pub struct Limits {
     pub access_lists: bool,
     /// Whether its files lie on a file system that itself lies on others, such as overlayfs.
     pub stacked: bool,
+    /// Whether files keep their length whatever is written: a write across the end is cut there,
+    /// one behind it is [`Error::NoSpace`].
+    pub fixed_lengths: bool,
     /// How long a front may keep answers.
     pub coherence: Coherence,
 }
@@ -251,6 +254,7 @@ impl Default for Limits {
             case_insensitive: false,
             access_lists: false,
             stacked: false,
+            fixed_lengths: false,
             coherence: Coherence::NONE,
         }
     }

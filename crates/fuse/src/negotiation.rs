@@ -1,4 +1,14 @@
 //! What is agreed with the kernel when a mount begins.
+//!
+//! Files that cannot grow. Problem: a write across the end is cut there, but the kernel looks at
+//! the count only where it waits for a write by itself. Data that it keeps it takes for longer than
+//! the file, shows as its length, and drops when they are not taken; of direct writes in several
+//! parts at once it calls one that is cut an error. Rule: on a mount of such files that can be
+//! written the kernel keeps no written data, and sends the parts of a direct write one after the
+//! other.
+//!
+//! Weakness: of many direct reads and writes that a program has under way (libaio), the kernel
+//! sends one at a time there.
 
 use fuser::{InitFlags, KernelConfig};
 use pagewell_fs::{Coherence, Limits};
@@ -56,12 +66,16 @@ impl Negotiation {
         limits: &Limits,
         has_extended: bool,
     ) -> bool {
+        let cuts_writes = limits.fixed_lengths && !limits.read_only;
+        self.kernel_write_back &= !cuts_writes;
         let _ = config.set_max_write(REQUEST_BYTES_MAX);
         let _ = config.set_max_background(BACKGROUND_MAX);
         let _ = config.set_congestion_threshold(BACKGROUND_MAX / 4 * 3);
         let mut want = |flags| config.add_capabilities(flags).is_ok();
         want(InitFlags::FUSE_PARALLEL_DIROPS);
-        want(InitFlags::FUSE_ASYNC_DIO);
+        if !cuts_writes {
+            want(InitFlags::FUSE_ASYNC_DIO);
+        }
         want(InitFlags::FUSE_EXPORT_SUPPORT);
         want(InitFlags::FUSE_DO_READDIRPLUS);
         if view.is_private() {

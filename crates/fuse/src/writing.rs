@@ -18,6 +18,9 @@
 //! before it says that it would wait, and then has another end. So only a thread that may wait
 //! appends, and it appends to the same place when it has to repeat the call.
 //!
+//! What the kernel writes late (its write-back, and `mmap`) is all taken or is an error: the kernel
+//! does not look at the count there, and would drop the rest without a word.
+//!
 //! Weakness: between the question for the length and the write, another client may append. NFS has
 //! no operation that does both; programs that append on several clients have to lock.
 
@@ -41,6 +44,8 @@ pub(crate) struct Place {
     offset: u64,
     /// At the end of the file, wherever that is.
     is_append: bool,
+    /// From pages of the kernel.
+    is_late: bool,
     /// The end that an append has found.
     end: OnceCell<u64>,
     /// The write takes set-user-id.
@@ -58,6 +63,7 @@ impl Place {
             target,
             offset,
             is_append: is_append(flags, write_flags),
+            is_late: write_flags.contains(WriteFlags::FUSE_WRITE_CACHE),
             end: OnceCell::new(),
             takes_privileges: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
         }
@@ -124,7 +130,8 @@ impl Writing {
         Ok((count, offset != place.offset))
     }
 
-    /// Writes all of `data`, or what goes before an error: then that is what counts.
+    /// Writes all of `data`, or what goes before an error: then that is what counts, unless the
+    /// kernel writes late.
     fn write_at(
         &self,
         place: &Place,
@@ -147,14 +154,17 @@ impl Writing {
                 self.files.write(call, id, at, rest, Stability::Unstable)
             });
             match written {
-                Ok(written) if written.count == 0 => break,
+                Ok(written) if written.count == 0 => {
+                    Error::NoSpace.when(place.is_late)?;
+                    break;
+                }
                 Ok(written) => {
                     done += written.count as usize;
                     if written.committed == Stability::Unstable {
                         self.note_written(node, verifier);
                     }
                 }
-                Err(error) if is_first => return Err(error),
+                Err(error) if is_first || place.is_late => return Err(error),
                 Err(_) => break,
             }
         }

@@ -62,6 +62,7 @@ impl FileSystem for ImageFileSystem {
         Limits {
             read_only: self.changes.is_none(),
             times_settable: self.changes.is_some(),
+            fixed_lengths: true,
             coherence: Coherence::UNCHANGED,
             ..Limits::default()
         }

@@ -333,3 +333,19 @@ fn late_pages_are_not_appends() {
     assert!(!is_append(appending, WriteFlags::FUSE_WRITE_CACHE));
     assert!(!is_append(OpenFlags(libc::O_WRONLY), WriteFlags::empty()));
 }
+
+#[test]
+fn what_the_kernel_writes_late_is_all_taken_or_is_an_error() {
+    let files = RamFileSystem::new(1 << 20).unwrap();
+    let mounted = Mounted::of(Arc::new(files), Credentials::root());
+    let data = vec![7; 2 << 20];
+    let write = |name: &[u8], write_flags| {
+        let target = Target::new(mounted.create(name), None);
+        let place = Place::new(target, 0, OpenFlags(libc::O_WRONLY), write_flags);
+        mounted.writing.write(&place, true, &data)
+    };
+    let (count, _) = write(b"now", WriteFlags::empty()).unwrap();
+    assert!(count > 0 && (count as usize) < data.len(), "{count}");
+    let late = write(b"late", WriteFlags::FUSE_WRITE_CACHE);
+    assert_eq!(late, Err(Error::NoSpace));
+}

@@ -137,6 +137,9 @@ pub(crate) struct MountArguments {
     log: LogArguments,
 }
 
+const NO_WRITE_BACK: &str = "its length is fixed, so that the kernel keeps no written data of it: \
+                             what goes past the end would be lost";
+
 /// Why waiting for a mount ends.
 enum Event {
     Signal,
@@ -218,7 +221,11 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let status = Arc::new(Status::new("mount"));
     let http = start_http(&page, Vec::new(), &status)?;
     let described = filesystem.describe();
-    let options = wanted.options(filesystem.limits().coherence);
+    let limits = filesystem.limits();
+    let options = wanted.options(limits.coherence);
+    if options.kernel_write_back && limits.fixed_lengths {
+        engine.note(format!("{shown}: {NO_WRITE_BACK}"));
+    }
     let mounted = Arc::new(pagewell_fuse::mount(filesystem, &chosen.place, &options)?);
     let shown = escape::text(mounted.place().as_os_str().as_encoded_bytes());
     let described = escape::text(described.as_bytes());
