@@ -62,7 +62,7 @@ impl FileSet {
                     Some(left) => left,
                     None => break,
                 };
-                match at(space, &mut window, place) {
+                match at_either(space, &mut window, place) {
                     Ok(Some(set)) => {
                         // An extent of no bytes ends the sequence.
                         next = (set.next.length_bytes > 0).then_some(set.next);
@@ -80,6 +80,18 @@ impl FileSet {
         }
         let missing = || space.fault(first.place, "no file set descriptor is there");
         found.ok_or_else(|| failure.unwrap_or_else(missing))
+    }
+}
+
+/// [`at`], or in the mirror where that is damaged.
+fn at_either(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<FileSet>> {
+    let first = at(space, window, place);
+    match (&first, space.mirror_of(place)) {
+        (Err(Error::Io(_)), Some(mirror)) => match at(space, window, mirror) {
+            Ok(Some(found)) => Ok(Some(found)),
+            _ => first,
+        },
+        _ => first,
     }
 }
 

@@ -3,6 +3,9 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses a part
 #![allow(clippy::unwrap_used)] // a failed check is a failed test
 
+pub mod builder;
+pub mod crafted;
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
