@@ -10,7 +10,7 @@ use std::num::NonZeroU32;
 use pagewell_fs::{Attributes, FileType, Result, Timestamp};
 
 use super::file_id::{Object, RecordPlace};
-use super::number::{Evidence, Shared};
+use super::number::{Evidence, Shared, TYPE_BITS};
 use super::read::length_bytes;
 use super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::RockRidge;
@@ -18,9 +18,6 @@ use super::susp::Continuation;
 use super::time;
 use super::volume::Volume;
 use super::zisofs::Compression;
-
-/// File type in `st_mode`.
-const TYPE_BITS: u32 = 0o170_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
@@ -243,11 +240,14 @@ impl Recorded {
 
     /// What it has in common with its other names, if it may have any.
     pub(super) fn shared(&self, volume: &Volume) -> Option<Shared> {
-        let posix = self.rock_ridge.as_ref()?.posix?;
+        let rock_ridge = self.rock_ridge.as_ref()?;
+        let posix = rock_ridge.posix?;
         let evidence = Evidence {
-            serial: NonZeroU32::new(posix.serial)?,
+            serial: posix.serial,
             link_count: posix.links,
-            type_bits: posix.mode & TYPE_BITS,
+            mode: posix.mode,
+            owner: (posix.uid, posix.gid),
+            modified: rock_ridge.times.modified.unwrap_or_default(),
             position: self.sections.first().map_or(0, |first| first.position),
             size: self.size(),
         };

@@ -20,7 +20,8 @@
 //! others may repeat. Names belong to one object when serial number, first extent, size and type
 //! agree. Equal extents alone prove nothing, because writers store equal files once and give empty
 //! ones any extent; nor does a serial number alone. Without data to compare, the link count must
-//! also say that there are more names.
+//! also say that there are more names. Without a serial number it must, there must be data, and
+//! mode, owner and time must agree, too: so it is in images of genisoimage.
 //!
 //! Weaknesses: of different files with one extent, a writer's economy, one pair of 64 shares a
 //! number; their data are equal. Directories that overlap, in a damaged image, may share numbers,
@@ -29,8 +30,11 @@
 use std::hash::Hasher;
 use std::num::NonZeroU32;
 
+use pagewell_fs::Timestamp;
 use siphasher::sip::SipHasher24;
 
+/// File type in `st_mode`.
+pub(super) const TYPE_BITS: u32 = 0o170_000;
 /// At most the bytes of the shortest record.
 const UNIT_BYTES: u64 = 32;
 
@@ -42,11 +46,13 @@ pub(super) fn of_place(position: u64) -> u64 {
 /// What all records of an object with several names have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evidence {
-    /// Serial number of Rock Ridge.
-    pub serial: NonZeroU32,
+    /// Serial number of Rock Ridge; 0: not recorded.
+    pub serial: u32,
     pub link_count: u32,
-    /// File type of `st_mode`.
-    pub type_bits: u32,
+    /// `st_mode`.
+    pub mode: u32,
+    pub owner: (u32, u32),
+    pub modified: Timestamp,
     /// First byte of the data.
     pub position: u64,
     pub size: u64,
@@ -66,20 +72,28 @@ impl Evidence {
     /// `block_bytes`, and `length_bytes` in all.
     pub(super) fn shared(&self, block_bytes: u32, length_bytes: u64) -> Option<Shared> {
         let has_data = self.size > 0;
-        if !has_data && self.link_count < 2 {
+        let has_serial = self.serial != 0;
+        if self.link_count < 2 && !(has_data && has_serial) || !has_data && !has_serial {
             return None;
         }
         let position = if has_data { self.position } else { 0 };
         let mut hasher = SipHasher24::new();
-        hasher.write_u32(self.serial.get().to_le());
-        hasher.write_u32(self.type_bits.to_le());
+        hasher.write_u32(self.serial.to_le());
+        hasher.write_u32((self.mode & TYPE_BITS).to_le());
         hasher.write_u64(position.to_le());
         hasher.write_u64(self.size.to_le());
+        if !has_serial {
+            hasher.write_u32(self.mode.to_le());
+            hasher.write_u32(self.owner.0.to_le());
+            hasher.write_u32(self.owner.1.to_le());
+            hasher.write_i64(self.modified.seconds.to_le());
+            hasher.write_u32(self.modified.nanoseconds.to_le());
+        }
         let hash = hasher.finish();
         let number = if has_data {
             of_place(position) + hash % of_place(u64::from(block_bytes)).max(1)
         } else {
-            of_place(length_bytes) + 1 + u64::from(self.serial.get())
+            of_place(length_bytes) + 1 + u64::from(self.serial)
         };
         // Other bits than those of the number.
         let key = NonZeroU32::new((hash >> 32) as u32).unwrap_or(NonZeroU32::MIN);
@@ -95,15 +109,19 @@ mod tests {
     const LENGTH_BYTES: u64 = 4 << 30;
 
     fn evidence(serial: u32, link_count: u32, position: u64, size: u64) -> Option<Shared> {
-        let serial = NonZeroU32::new(serial).unwrap();
-        let evidence = Evidence {
+        evidence_of(serial, link_count, position, size).shared(BLOCK_BYTES, LENGTH_BYTES)
+    }
+
+    fn evidence_of(serial: u32, link_count: u32, position: u64, size: u64) -> Evidence {
+        Evidence {
             serial,
             link_count,
-            type_bits: 0o100_000,
+            mode: 0o100_644,
+            owner: (7, 8),
+            modified: Timestamp::default(),
             position,
             size,
-        };
-        evidence.shared(BLOCK_BYTES, LENGTH_BYTES)
+        }
     }
 
     #[test]
@@ -141,5 +159,43 @@ mod tests {
             "its extent means nothing"
         );
         assert!(evidence(u32::MAX, 2, 0, 0).unwrap().number > shared.number);
+    }
+
+    #[test]
+    fn without_a_serial_number_all_else_must_agree() {
+        assert_eq!(evidence(0, 1, 4096, 10), None);
+        assert_eq!(evidence(0, 2, 4096, 0), None);
+        let one = evidence_of(0, 2, 4096, 10);
+        let others = [
+            Evidence {
+                mode: 0o100_600,
+                ..one
+            },
+            Evidence {
+                owner: (7, 9),
+                ..one
+            },
+            Evidence {
+                owner: (8, 8),
+                ..one
+            },
+            Evidence {
+                modified: Timestamp {
+                    seconds: 1,
+                    nanoseconds: 0,
+                },
+                ..one
+            },
+            Evidence {
+                position: 6144,
+                ..one
+            },
+            Evidence { size: 11, ..one },
+            Evidence { serial: 5, ..one },
+        ];
+        let key = |evidence: &Evidence| evidence.shared(BLOCK_BYTES, LENGTH_BYTES).unwrap().key;
+        for other in others {
+            assert_ne!(key(&other), key(&one), "{other:?}");
+        }
     }
 }

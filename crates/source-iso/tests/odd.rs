@@ -264,6 +264,8 @@ fn names_of_one_object_share_their_number() {
         file("d", (40, 2), 2, 6),
         file("e", (40, 2), 2, 0),
         file("f", (40, 2), 2, 0),
+        file("h", (40, 2), 1, 0),
+        file("i", (40, 2), 1, 0),
         file("g", (40, 1), 2, 5),
         file("empty1", (0, 0), 1, 7),
         file("empty2", (0, 0), 1, 7),
@@ -277,12 +279,18 @@ fn names_of_one_object_share_their_number() {
     let manifest = walk(&fs, WHOLE);
     let number = |name: &str| manifest[name.as_bytes()].attributes.file_id;
     let object = |name: &str| fs.object_of(&manifest[name.as_bytes()].id);
-    for (left, right) in [("a", "b"), ("empty3", "empty4"), ("link1", "link2")] {
+    let same = [
+        ("a", "b"),
+        ("e", "f"),
+        ("empty3", "empty4"),
+        ("link1", "link2"),
+    ];
+    for (left, right) in same {
         assert_eq!(number(left), number(right), "{left}");
         assert_eq!(object(left), object(right), "{left}");
     }
     let all = [
-        "", "a", "c", "d", "e", "f", "g", "good.txt", "empty1", "empty2", "empty3", "link1",
+        "", "a", "c", "d", "e", "g", "h", "i", "good.txt", "empty1", "empty2", "empty3", "link1",
         "link3",
     ];
     let objects: HashSet<_> = all.map(object).into_iter().collect();
