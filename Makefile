@@ -111,6 +111,10 @@ bench-copy: ## Measure copying many small files beside bsdtar, xorriso and cp on
 	@scripts/packages.sh bench
 	@scripts/bench-copy.sh $(BENCH_OPTIONS)
 
+bench-images: ## Measure images with many files beside bsdtar, 7z, xorriso, fuseiso, and UDF beside Linux (root)
+	@scripts/packages.sh bench images
+	@scripts/bench-images.sh $(BENCH_OPTIONS)
+
 bench-object: build ## Measure mounts of a bucket beside rclone and s3fs (Go, root)
 	@cargo build --release -q -p pagewell-object-proxy
 	@for name in versitygw rclone s3fs; do tests/objects/servers.sh install $$name; done
@@ -136,5 +140,5 @@ clean: ## Remove everything that was built
 	$(CARGO) clean
 
 .PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers test-objects test-images \
-	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-object bench-idle \
+	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-images bench-object bench-idle \
 	readme install uninstall man clean

@@ -268,6 +268,8 @@ RECIPES = [
     Recipe("xorriso-rock-joliet-whole", "whole", rock_ridge(), xorriso("-R", "-J"), TOO_LONG),
     Recipe("xorriso-hfsplus-office", "office", rock_ridge(), xorriso("-R", "-hfsplus")),
     Recipe("xorriso-dirmoved-deep", "deep", rock_ridge(), xorriso("-R", "-D")),
+    Recipe("xorriso-boot-plain", "plain", rock_ridge(), xorriso(
+        "-R", "-b", "src/makefile", "-no-emul-boot", "-c", "boot.cat")),
     # xorriso, by its own commands
     Recipe("xorriso-native-whole", "whole", rock_ridge(hard_links=True), native(
         "-hardlinks", "on", "-map", "TREE", "/"), TOO_LONG),
@@ -364,6 +366,8 @@ RECIPES = [
     # udfkit
     Recipe("udfkit-bluray", "bluray", udf(mode=False, owner=False, time=None, hard_links=False),
            udfkit("bluray"), needs=["udfkit"]),
+    Recipe("udfkit-dvd", "dvd", udf(mode=False, owner=False, time=None, hard_links=False), udfkit("dvd"),
+           needs=["udfkit"]),
     # mkudffs, filled by Linux in the guest
     *[Recipe(f"linux-udf{revision}-{media}-{block}-{tree}", tree, udf(), form="udf",
              without=NOT_LINUX.get(tree, []) + (NOT_LINUX_512 if (block, tree) == (512, "whole") else []),

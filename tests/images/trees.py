@@ -287,6 +287,16 @@ def bluray(tree):
         tree.file(f"BDMV/STREAM/{at:05}.m2ts", 6144 * (20 + at))
 
 
+def dvd(tree):
+    """The layout of a DVD-Video, with IFO files of which a writer reads nothing."""
+    tree.directory("AUDIO_TS")
+    tree.directory("VIDEO_TS")
+    for name, length in [("VIDEO_TS.IFO", 4096), ("VIDEO_TS.VOB", 20_480), ("VIDEO_TS.BUP", 4096),
+                         ("VTS_01_0.IFO", 6144), ("VTS_01_0.VOB", 8192), ("VTS_01_1.VOB", 1_048_576),
+                         ("VTS_01_2.VOB", 204_800), ("VTS_01_0.BUP", 6144)]:
+        tree.file("VIDEO_TS/" + name, length)
+
+
 def windows(tree):
     """The layout of a Windows installer, small."""
     for path in ["boot/fonts", "efi/boot", "efi/microsoft/boot", "sources/$OEM$/$1", "support/logging",
@@ -303,7 +313,8 @@ def windows(tree):
 
 TREES = {
     "plain": plain, "office": office, "names": names, "posix": posix, "deep": deep, "dates": dates,
-    "whole": whole, "seed": seed, "text": text, "bluray": bluray, "windows": windows,
+    "whole": whole, "seed": seed, "text": text, "bluray": bluray, "dvd": dvd,
+    "windows": windows,
 }
 
 
