@@ -9,6 +9,10 @@
 //! block of a file stays with it, as a page may hold only a part of one. Files that are in use are
 //! remembered, up to a number; what the page cache has of the others goes with them.
 //!
+//! A small file that is read whole for the first time goes by: most such reads are those of a copy
+//! or a search, which comes once, and for which a page and two changes of threads cost as much as
+//! to inflate. Read again, it stays in memory like others.
+//!
 //! Bounds: [`REQUESTS_MAX`] requests of [`REQUEST_BYTES_MAX`] are on their way at a time, far less
 //! than the smallest cache has, so that there is always memory for the compressed bytes.
 
@@ -32,8 +36,10 @@ const REQUESTS_MAX: u32 = 4;
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 /// More than read side by side usefully.
 const THREADS_MAX: usize = 4;
-/// Files that are remembered.
-const FILES_MAX: usize = 2048;
+/// A small file: a few of the shortest blocks, or one of nearly all lengths.
+const SMALL_BYTES_MAX: u64 = 128 << 10;
+/// Files that are remembered, in some 16 MiB.
+const FILES_MAX: usize = 16384;
 const FILES_SHARDS: usize = 8;
 
 /// All compressed files of an image.
@@ -41,13 +47,13 @@ pub(super) struct CompressedFiles {
     cache: Cache,
     /// Made for the first of them.
     store: OnceLock<(CachedStore, Arc<Workers>)>,
-    files: Pieces<u64, OpenFile>,
+    files: Pieces<u64, KnownFile>,
 }
 
-/// A file and its uncompressed bytes.
-struct OpenFile {
+/// A file, and its uncompressed bytes once they are to stay in memory.
+struct KnownFile {
     file: Arc<CompressedFile>,
-    bytes: Bytes,
+    bytes: OnceLock<Bytes>,
 }
 
 /// What all of them share below the page cache.
@@ -95,12 +101,23 @@ impl CompressedFiles {
         if let Some(defect) = node.defect {
             return Err(volume.fault(place, defect));
         }
-        let open = match self.files.get(place) {
-            Some(open) => open,
-            None => self
-                .files
-                .insert(place, self.open(volume, node, compression), 1),
+        let known = match self.files.get(place) {
+            Some(known) => known,
+            None => {
+                let is_whole = length == size && size <= SMALL_BYTES_MAX;
+                if is_whole && !may_block {
+                    return Err(Error::WouldBlock);
+                }
+                let known = self
+                    .files
+                    .insert(place, known(volume, node, compression), 1);
+                if is_whole {
+                    return known.file.whole().map(Payload::Bytes);
+                }
+                known
+            }
         };
+        let bytes = known.bytes.get_or_init(|| self.open(&known.file));
         let run = Run {
             position: offset,
             // A 32-bit count.
@@ -110,34 +127,40 @@ impl CompressedFiles {
                 end: size,
             }),
         };
-        let payload = open.bytes.payload(&[run], may_block);
-        payload.map_err(|error| open.file.explained(error))
+        let payload = bytes.payload(&[run], may_block);
+        payload.map_err(|error| known.file.explained(error))
     }
 
-    fn open(&self, volume: &Volume, node: &Node, compression: Compression) -> OpenFile {
+    fn open(&self, file: &Arc<CompressedFile>) -> Bytes {
         let (store, workers) = self.store.get_or_init(|| {
-            let name = format!("{}: compressed file", volume.bytes.name());
+            let name = format!("{}: compressed file", file.volume.bytes.name());
             let store = Arc::new(SharedStore { name });
             let store = self.cache.open_store(store, self.cache.open_options());
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
             let workers = Workers::new("inflate", threads.min(THREADS_MAX));
             (store, Arc::new(workers))
         });
-        let file = Arc::new(CompressedFile {
-            volume: volume.clone(),
-            sections: node.sections.clone(),
-            compression,
+        let served = Served {
+            file: file.clone(),
             workers: workers.clone(),
-            header_agrees: OnceLock::new(),
-            last_block: Mutex::default(),
-            failure: Mutex::default(),
-        });
-        let served = Arc::new(Served(file.clone()));
-        let object = store.open(served, Some(compression.size()));
-        OpenFile {
-            file,
-            bytes: Bytes::of(object),
-        }
+        };
+        let length_bytes = Some(file.compression.size());
+        Bytes::of(store.open(Arc::new(served), length_bytes))
+    }
+}
+
+fn known(volume: &Volume, node: &Node, compression: Compression) -> KnownFile {
+    let file = CompressedFile {
+        volume: volume.clone(),
+        sections: node.sections.clone(),
+        compression,
+        header_agrees: OnceLock::new(),
+        last_block: Mutex::default(),
+        failure: Mutex::default(),
+    };
+    KnownFile {
+        file: Arc::new(file),
+        bytes: OnceLock::new(),
     }
 }
 
@@ -146,7 +169,6 @@ struct CompressedFile {
     volume: Volume,
     sections: Sections,
     compression: Compression,
-    workers: Arc<Workers>,
     /// Whether the data begins as its entry says; set when it was read.
     header_agrees: OnceLock<bool>,
     /// Number and bytes of the block that was inflated last to be copied.
@@ -156,7 +178,10 @@ struct CompressedFile {
 }
 
 /// The object that the page cache asks.
-struct Served(Arc<CompressedFile>);
+struct Served {
+    file: Arc<CompressedFile>,
+    workers: Arc<Workers>,
+}
 
 impl Object for Served {
     fn submit(&self, request: Request) {
@@ -164,12 +189,12 @@ impl Object for Served {
             Operation::Flush => request.succeed(),
             Operation::Write => {
                 let offset = request.offset();
-                let name = self.0.volume.bytes.name();
+                let name = self.file.volume.bytes.name();
                 request.fail(0, DeviceError::failed(name, offset, Errno::ROFS));
             }
             Operation::Read => {
-                let file = self.0.clone();
-                self.0.workers.run(move || file.serve(request));
+                let file = self.file.clone();
+                self.workers.run(move || file.serve(request));
             }
         }
     }
@@ -196,6 +221,19 @@ impl CompressedFile {
             }),
         };
         complete(request, outcome);
+    }
+
+    /// All of a small file, up to what is damaged.
+    fn whole(&self) -> Result<Vec<u8>> {
+        let size = self.compression.size().min(SMALL_BYTES_MAX);
+        // At most SMALL_BYTES_MAX.
+        let mut bytes = vec![0; size as usize];
+        let mut filled_bytes = 0;
+        match self.fill(0, &mut bytes, &mut filled_bytes) {
+            Err(error) if filled_bytes == 0 => return Err(error),
+            Ok(()) | Err(_) => bytes.truncate(filled_bytes),
+        }
+        Ok(bytes)
     }
 
     /// Fills `target` with what is `filled_bytes` behind `start`, and counts that; behind the end
