@@ -329,7 +329,7 @@ impl Udf {
             Kind::Plain => self.free(1),
             Kind::Sparable => {
                 // Each in a packet of its own, and every second one moved.
-                let at = At(0, (self.next + PACKET - 1) / PACKET * PACKET);
+                let at = At(0, self.next.next_multiple_of(PACKET));
                 self.free(at.1 + PACKET - self.next);
                 if index % 2 == 1 {
                     let to = SPARE + PACKET * u32::try_from(self.spared.len()).unwrap();
