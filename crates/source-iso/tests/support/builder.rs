@@ -166,7 +166,8 @@ pub fn descriptor(kind: u8, root: u32, root_length: u32, escape: &[u8]) -> Vec<u
     bytes
 }
 
-fn entry(signature: &[u8; 2], data: &[u8]) -> Vec<u8> {
+/// A system use entry.
+pub fn entry(signature: &[u8; 2], data: &[u8]) -> Vec<u8> {
     let length = u8::try_from(data.len() + 4).unwrap();
     [&signature[..], &[length, 1], data].concat()
 }
