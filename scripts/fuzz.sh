@@ -12,7 +12,7 @@ export BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) BOLERO_RANDOM_ITERATIONS=1
 cargo test --release -p pagewell-sunrpc --test messages fuzz:: -- --test-threads=1
 cargo test --release -p pagewell-source-iso --test fuzz -- --test-threads=1
 cargo test --release -p pagewell-source-udf --test fuzz -- --test-threads=1
-cargo test --release -p pagewell-container --lib any_ -- --test-threads=1
+cargo test --release -p pagewell-container any_bytes -- --test-threads=1
 cargo test --release -p pagewell-policy --test elevator any_input -- --test-threads=1
 cargo test --release -p pagewell-policy --test readahead_fuzz -- --test-threads=1
 cargo test --release -p pagewell-policy --test writeback any_events -- --test-threads=1

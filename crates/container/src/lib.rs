@@ -24,14 +24,19 @@
 //! of raw sectors (EDC, ECC) are not computed.
 
 mod bytes;
+mod cso;
 mod error;
 mod fetch;
+mod kept;
+mod lz4;
 mod nrg;
 mod partition;
+mod pool;
 mod raw;
 mod sector;
 mod sectors;
 mod sheet;
+mod stream;
 mod track;
 mod volume;
 mod window;
@@ -39,7 +44,7 @@ mod window;
 use std::fmt;
 use std::sync::Arc;
 
-use pagewell_device::Device;
+use pagewell_device::{Device, RamDevice};
 
 pub use error::{Error, Result};
 pub use sheet::{SHEET_BYTES_MAX, Sheet};
@@ -57,61 +62,117 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A device and what it is with all wrappings taken off.
+/// How far wrappings are taken off.
+#[derive(Clone, Copy)]
+pub enum Depth<'a> {
+    /// As far as tells whether there is a volume: of compressed data, only the first part is
+    /// decompressed, and is all that the device holds.
+    Look,
+    /// To read all of it. The function gets, now and then, how many bytes of the device are read,
+    /// where all of it has to be read once.
+    Open(&'a dyn Fn(u64)),
+}
+
+/// A device with all wrappings taken off.
 pub struct Unwrapped {
     /// The bytes of the volume; the device itself when no volume was found in it.
     pub device: Arc<dyn Device>,
     /// The wrappings, the outermost first.
     pub layers: Vec<Layer>,
+    /// What is wrong with them, in words that can follow "it": the rest can be read.
+    pub troubles: Vec<String>,
 }
 
 /// Takes off the wrappings of a device. With a sheet, `device` is the file that it names.
 ///
 /// # Errors
 /// Those of reading, and of a wrapping that is recognised and damaged.
-pub fn unwrap(device: Arc<dyn Device>, sheet: Option<&Sheet>) -> Result<Unwrapped> {
+pub fn unwrap(
+    device: Arc<dyn Device>,
+    sheet: Option<&Sheet>,
+    depth: Depth<'_>,
+) -> Result<Unwrapped> {
     if let Some(sheet) = sheet {
         let (track, layer) = sheet.open(&device)?;
-        let mut inside = take_off(track)?;
+        let mut inside = take_off(track, depth, LAYERS_MAX)?;
         if volume::is_in(&*inside.device)? {
             inside.layers.insert(0, layer);
             return Ok(inside);
         }
     }
-    take_off(device)
+    take_off(device, depth, LAYERS_MAX)
 }
 
-fn take_off(device: Arc<dyn Device>) -> Result<Unwrapped> {
+fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Result<Unwrapped> {
     let mut current = device.clone();
-    let mut layers = Vec::new();
+    let (mut layers, mut troubles) = (Vec::new(), Vec::new());
     while !volume::is_in(&*current)? {
-        let next = match layers.len() < LAYERS_MAX {
-            true => inside(&current)?,
-            false => None,
+        let next = match layers_max.checked_sub(layers.len() + 1) {
+            Some(more) => inside(&current, depth, more)?,
+            None => None,
         };
-        let Some((below, layer)) = next else {
+        let Some(next) = next else {
             return Ok(Unwrapped {
                 device,
                 layers: Vec::new(),
+                troubles: Vec::new(),
             });
         };
-        current = below;
-        layers.push(layer);
+        current = next.device;
+        layers.push(Layer(next.words));
+        troubles.extend(next.trouble);
     }
     Ok(Unwrapped {
         device: current,
         layers,
+        troubles,
     })
 }
 
 /// What one wrapping less makes of a device.
-type Inside = Option<(Arc<dyn Device>, Layer)>;
+struct Inside {
+    device: Arc<dyn Device>,
+    /// The wrapping.
+    words: String,
+    /// What is wrong with it, in words that can follow "it".
+    trouble: Option<String>,
+}
 
-fn inside(device: &Arc<dyn Device>) -> Result<Inside> {
-    for open in [nrg::open, raw::open, partition::open] {
+impl Inside {
+    fn new(device: Arc<dyn Device>, words: String) -> Self {
+        Self {
+            device,
+            words,
+            trouble: None,
+        }
+    }
+}
+
+/// Takes off one wrapping; so many more may be below it.
+fn inside(device: &Arc<dyn Device>, depth: Depth<'_>, more: usize) -> Result<Option<Inside>> {
+    if let Some(found) = compressed(device, depth, more)? {
+        return Ok(Some(found));
+    }
+    for open in [cso::open, nrg::open, raw::open, partition::open] {
         if let Some(found) = open(device)? {
             return Ok(Some(found));
         }
     }
     Ok(None)
+}
+
+/// Decompresses a device in whose first part there is a volume.
+fn compressed(device: &Arc<dyn Device>, depth: Depth<'_>, more: usize) -> Result<Option<Inside>> {
+    let Some(prefix) = stream::prefix(device)? else {
+        return Ok(None);
+    };
+    let prefix: Arc<dyn Device> = Arc::new(RamDevice::holding(device.name(), &prefix));
+    let look = take_off(prefix.clone(), Depth::Look, more)?;
+    if !volume::is_in(&*look.device)? {
+        return Ok(None);
+    }
+    match depth {
+        Depth::Look => Ok(Some(Inside::new(prefix, "compressed".to_owned()))),
+        Depth::Open(progress) => stream::open(device, progress).map(Some),
+    }
 }

@@ -23,7 +23,7 @@ use crate::bytes::{self, array, u16_big, u32_big, u64_big};
 use crate::error::Error;
 use crate::sector::Layout;
 use crate::track::Track;
-use crate::{Inside, Layer, Result};
+use crate::{Inside, Result};
 
 /// Chunks that are looked at, and bytes of them: a disc has at most 99 tracks.
 const CHUNKS_MAX: usize = 256;
@@ -33,7 +33,7 @@ const DAO_HEAD_BYTES: usize = 22;
 const DAO_NUMBERS: usize = 18;
 
 /// Opens the first data track of such an image.
-pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
+pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     let Some(chunks) = chunks_start(&**device)? else {
         return Ok(None);
     };
@@ -42,7 +42,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
         return Err(Error::damaged(&**device, what));
     };
     let (inside, words) = track.open(device)?;
-    Ok(Some((inside, Layer(format!("Nero image, {words}")))))
+    Ok(Some(Inside::new(inside, format!("Nero image, {words}"))))
 }
 
 /// Where the chunks begin, if it is such an image.
@@ -142,7 +142,7 @@ fn layout_of(mode: u8) -> Option<Layout> {
 mod tests {
     use super::*;
     use crate::sector::make_raw;
-    use crate::unwrap;
+    use crate::{Depth, unwrap};
     use pagewell_device::RamDevice;
     use pagewell_device::testing::{pattern, read};
 
@@ -183,7 +183,7 @@ mod tests {
     #[track_caller]
     fn expect(image: &[u8], words: &str) {
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x.nrg", image));
-        let found = unwrap(device, None).unwrap();
+        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
         assert_eq!(found.layers[0].to_string(), words);
         let data = volume();
         assert_eq!(found.device.length_bytes(), data.len() as u64);

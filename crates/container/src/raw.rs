@@ -11,7 +11,7 @@ use pagewell_device::Device;
 use crate::sector::Layout;
 use crate::track::Track;
 use crate::volume::{self, FIRST_SECTOR};
-use crate::{Inside, Layer, Result, bytes};
+use crate::{Inside, Result, bytes};
 
 /// Sectors before the first one of a track, if they are stored.
 const PREGAP_SECTORS: u64 = 150;
@@ -25,7 +25,7 @@ const LAYOUTS: [Layout; 4] = [
 
 /// Finds the layout of an image whose first descriptor is not where it is in one of 2048-byte
 /// sectors.
-pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
+pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     for pregap in [0, PREGAP_SECTORS] {
         for layout in LAYOUTS {
             let start = pregap * layout.stride_bytes();
@@ -40,7 +40,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
                     0 => String::new(),
                     sectors => format!(", behind a pregap of {sectors} sectors"),
                 };
-                return Ok(Some((inside, Layer(words + &behind))));
+                return Ok(Some(Inside::new(inside, words + &behind)));
             }
         }
     }
@@ -58,7 +58,7 @@ fn has_volume(device: &dyn Device, start: u64, layout: Layout) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use crate::sector::{Layout, make_raw};
-    use crate::{Unwrapped, unwrap};
+    use crate::{Depth, Unwrapped, unwrap};
     use pagewell_device::RamDevice;
     use pagewell_device::testing::{pattern, read};
     use std::sync::Arc;
@@ -72,7 +72,7 @@ mod tests {
 
     fn unwrapped(image: &[u8]) -> Unwrapped {
         let device = Arc::new(RamDevice::holding("x.bin", image));
-        unwrap(device, None).unwrap()
+        unwrap(device, None, Depth::Open(&|_| {})).unwrap()
     }
 
     #[test]

@@ -10,12 +10,13 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_container::Layer as Wrapping;
+use pagewell_container::{Depth, Layer as Wrapping};
 use pagewell_device::Device;
 use pagewell_disk_tier::Tier;
 use pagewell_source_object::Writing;
 
-use crate::failure::usage;
+use crate::failure::{report, usage};
+use crate::progress::Progress;
 use crate::state;
 use crate::storage::contained::{self, Trouble};
 use crate::storage::{self, Storage, Want};
@@ -233,11 +234,22 @@ impl Engine {
         let mut files = Vec::new();
         let name = opened.device.name().to_owned();
         let beside = RefCell::new(&mut files);
-        let contained = contained::unwrap(storage, opened.device, |storage| {
+        let mut bar = Progress::new(true);
+        bar.expect(Some(opened.device.length_bytes()));
+        bar.begin(&name);
+        let bar = RefCell::new(bar);
+        let progress = |bytes: u64| {
+            let mut bar = bar.borrow_mut();
+            let done = bar.bytes();
+            bar.add(bytes.saturating_sub(done));
+        };
+        let depth = Depth::Open(&progress);
+        let contained = contained::unwrap(storage, opened.device, depth, |storage| {
             let opened = self.open(storage, false)?;
             beside.borrow_mut().extend(opened.files);
             Ok(opened.device)
         });
+        drop(bar);
         let contained = contained.map_err(|trouble| match trouble {
             Trouble::Unreadable(what) => anyhow!("{name}: is {what}"),
             Trouble::Failed(error) => error.context(name.clone()),
@@ -245,6 +257,9 @@ impl Engine {
         if !contained.layers.is_empty() {
             let layers: Vec<String> = contained.layers.iter().map(Wrapping::to_string).collect();
             self.note(format!("{name}: {}", layers.join(", ")));
+        }
+        for trouble in contained.troubles {
+            report(&format!("{name}: {trouble}"));
         }
         opened.device = contained.device;
         opened.files.append(&mut files);

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use pagewell_container::Depth;
 use pagewell_device::{Device, Engine, FileDevice, FileOptions, read_exact};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
@@ -51,7 +52,8 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     let device = open(path)?;
     let name = device.name().to_owned();
     let beside = |storage: &Storage| Ok(open(storage.path()?)?);
-    match contained::unwrap(&Storage::Path(path.to_owned()), device, beside) {
+    let storage = Storage::Path(path.to_owned());
+    match contained::unwrap(&storage, device, Depth::Look, beside) {
         Ok(contained) => recognise_device(&*contained.device),
         Err(Trouble::Unreadable(what)) => Ok(SourceKind::Unreadable(what)),
         Err(Trouble::Failed(error)) => Err(OpenError::new(&name, &error.to_string())),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use pagewell_device::Device;
 
 use crate::window::Window;
-use crate::{Inside, Layer, Result, volume};
+use crate::{Inside, Result, volume};
 
 /// Partitions of a table that are looked at; GPT has 128 as a rule.
 const PARTITIONS_MAX: usize = 128;
@@ -28,7 +28,7 @@ struct Partition {
 }
 
 /// Opens the first partition with a volume.
-pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
+pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     type Read = fn(&dyn Device) -> Result<Vec<Partition>>;
     let tables: [(&str, Read); 3] = [
         ("GPT", gpt::partitions),
@@ -45,7 +45,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
             if volume::is_at(&**device, start)? {
                 let window = Window::new(device.clone(), start, length_bytes);
                 let words = format!("partition {number} ({table}, at byte {start})");
-                return Ok(Some((Arc::new(window), Layer(words))));
+                return Ok(Some(Inside::new(Arc::new(window), words)));
             }
         }
     }
@@ -55,7 +55,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Inside> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unwrap;
+    use crate::{Depth, unwrap};
     use pagewell_device::RamDevice;
     use pagewell_device::testing::{pattern, read};
 
@@ -77,7 +77,7 @@ mod tests {
 
     fn expect(disk: &[u8], words: &str) {
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", disk));
-        let found = unwrap(device, None).unwrap();
+        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
         assert_eq!(found.layers[0].to_string(), words);
         let data = volume();
         assert_eq!(found.device.length_bytes(), data.len() as u64);
@@ -147,6 +147,11 @@ mod tests {
         mbr_entry(&mut disk, 0, 0x17, 200, sectors);
         disk[32768..32774].copy_from_slice(b"\x01CD001");
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", &disk));
-        assert!(unwrap(device, None).unwrap().layers.is_empty());
+        assert!(
+            unwrap(device, None, Depth::Open(&|_| {}))
+                .unwrap()
+                .layers
+                .is_empty()
+        );
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewell_base::files::folder_of;
-use pagewell_container::{Error, SHEET_BYTES_MAX, Sheet, Unwrapped};
+use pagewell_container::{Depth, Error, SHEET_BYTES_MAX, Sheet, Unwrapped};
 use pagewell_device::{Device, read_exact};
 
 use super::Storage;
@@ -39,11 +39,12 @@ impl From<Error> for Trouble {
 pub(crate) fn unwrap(
     storage: &Storage,
     device: Arc<dyn Device>,
+    depth: Depth<'_>,
     open: impl Fn(&Storage) -> anyhow::Result<Arc<dyn Device>>,
 ) -> Result<Unwrapped, Trouble> {
     let name = storage.last_name();
     if !Sheet::is_name(&name) || device.length_bytes() > SHEET_BYTES_MAX {
-        return Ok(pagewell_container::unwrap(device, None)?);
+        return Ok(pagewell_container::unwrap(device, None, depth)?);
     }
     let sheet = read_sheet(&name, &*device)?;
     let beside = storage.beside(sheet.file());
@@ -51,7 +52,7 @@ pub(crate) fn unwrap(
         let cause = error.root_cause();
         Trouble::Unreadable(format!("a sheet whose file cannot be opened: {cause}"))
     })?;
-    Ok(pagewell_container::unwrap(file, Some(&sheet))?)
+    Ok(pagewell_container::unwrap(file, Some(&sheet), depth)?)
 }
 
 fn read_sheet(name: &[u8], device: &dyn Device) -> Result<Sheet, Trouble> {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Fixture, Serve, bytes, run_in};
+use crate::support::{Fixture, Serve, bytes, run_in, tool};
 
 /// The sectors of an image as a drive reads them: of these many bytes, in this mode.
 fn raw(image: &[u8], sector_bytes: usize, mode: u8) -> Vec<u8> {
@@ -69,6 +69,41 @@ fn raw_sectors_are_read_with_and_without_a_sheet() {
     expect_tree(&fixture, "disc.ccd");
     let whole = run_in(fixture.path(), &["cat", "image:disc.img"]).done();
     assert!(whole == raw(&image, 2352, 1), "its bytes as they are");
+}
+
+/// What the compressors of a distribution make, with and without an index.
+#[test]
+fn compressed_images_are_read() {
+    let fixture = Fixture::new();
+    fixture.iso();
+    for (command, name) in [
+        ("gzip -1 -c tree.iso", "tree.iso.gz"),
+        ("xz -0 -T2 --block-size=1MiB -c tree.iso", "tree.iso.xz"),
+        ("zstd -q -1 -c tree.iso", "tree.iso.zst"),
+    ] {
+        let script = format!("{command} > {name}");
+        tool(fixture.path(), &["sh", "-c", &script]);
+        expect_tree(&fixture, name);
+    }
+    let whole = fs::read(fixture.path().join("tree.iso.gz")).unwrap();
+    fs::write(
+        fixture.path().join("part.iso.gz"),
+        &whole[..whole.len() / 2],
+    )
+    .unwrap();
+    let ran = run_in(fixture.path(), &["ls", "part.iso.gz"]);
+    assert_eq!(ran.code, Some(0));
+    let lines: Vec<&str> = ran.err.lines().collect();
+    let start = "pagewell: part.iso.gz: ends in the middle of its compressed data: ";
+    assert!(lines[0].starts_with(start), "{}", ran.err);
+    assert!(lines[1].contains("bytes of its volume"), "{}", ran.err);
+    // A compressed file that is no image is one, and nothing is said.
+    fs::write(fixture.path().join("notes"), "notes").unwrap();
+    tool(fixture.path(), &["gzip", "notes"]);
+    assert_eq!(
+        run_in(fixture.path(), &["ls", "notes.gz"]).text(),
+        "notes.gz\n"
+    );
 }
 
 #[test]
