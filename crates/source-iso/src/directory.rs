@@ -68,6 +68,14 @@ impl Directory {
         self.names.push(&name.bytes, value)
     }
 
+    /// Offset of the record of the subdirectory whose extent begins there.
+    pub(super) fn record_of(&self, position: u64) -> Option<u64> {
+        let is_it =
+            |item: &&Item| item.value.kind == ItemKind::Directory && item.value.place == position;
+        let found = self.items().iter().find(is_it);
+        found.map(|item| u64::from(item.value.record_offset))
+    }
+
     /// Whether a plain name has a small letter.
     pub(super) fn has_small_letters(&self) -> bool {
         let plain = self.items().iter().filter(|item| item.value.is_plain);

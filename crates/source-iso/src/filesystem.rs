@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use pagewell_fs::access;
 use pagewell_fs::{
-    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
-    FileSystem, FileType, Limits, ReadReply, Result, Statistics,
+    Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error,
+    ExtendedAttributes, FileId, FileSystem, FileType, Limits, ReadReply, Result, Statistics,
 };
 
 use super::directory::Directory;
@@ -135,6 +135,10 @@ impl FileSystem for IsoFileSystem {
             payload,
             attributes,
         })
+    }
+
+    fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
+        self.has_attributes.then_some(self)
     }
 
     fn read_directory(

@@ -24,11 +24,13 @@
 //! files (SF) are recognised and refused.
 //! Associated files and lower file versions are not shown.
 
+mod aaip;
 mod boot;
 mod compressed;
 mod descriptor;
 mod descriptor_set;
 mod directory;
+mod extended;
 mod file_id;
 mod filesystem;
 mod names;
@@ -73,6 +75,8 @@ pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotI
 pub struct IsoFileSystem {
     tree: tree::Tree,
     compressed: compressed::CompressedFiles,
+    /// Objects may have extended attributes.
+    has_attributes: bool,
 }
 
 impl IsoFileSystem {
@@ -96,8 +100,10 @@ impl IsoFileSystem {
 
     /// Opens the image in `bytes`, which are read through `cache`, whatever its files are.
     pub fn of_bytes(bytes: &Bytes, cache: &Cache, options: &IsoOptions) -> Result<Self, OpenError> {
+        let tree = select::open(bytes, options)?;
         Ok(Self {
-            tree: select::open(bytes, options)?,
+            has_attributes: extended::are_possible(&tree),
+            tree,
             compressed: compressed::CompressedFiles::new(cache.clone()),
         })
     }

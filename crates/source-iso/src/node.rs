@@ -40,7 +40,7 @@ pub(super) enum Sections {
 }
 
 impl Sections {
-    fn push(&mut self, section: Section) {
+    pub(super) fn push(&mut self, section: Section) {
         match self {
             Self::None => *self = Self::One([section]),
             Self::One([first]) => *self = Self::Many(vec![*first, section]),
@@ -188,7 +188,7 @@ impl ObjectReader<'_> {
         Ok(())
     }
 
-    fn section(&self, record: &Record, file_offset: u64) -> Section {
+    pub(super) fn section(&self, record: &Record, file_offset: u64) -> Section {
         Section {
             file_offset,
             position: record.data_position(self.volume),
@@ -204,6 +204,20 @@ impl ObjectReader<'_> {
         };
         let area = record.system_use().get(skip..).unwrap_or(&[]);
         RockRidge::read(area, &mut self.continuation).map(Some)
+    }
+}
+
+impl ObjectReader<'_> {
+    /// Calls `visit` for each system use entry of a record; in a tree without Rock Ridge, for what
+    /// may be the only one.
+    pub(super) fn visit(&mut self, record: &Record, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
+        let area = record.system_use();
+        let Some(skip) = self.skip else {
+            visit(area);
+            return Ok(());
+        };
+        let area = area.get(skip..).unwrap_or(&[]);
+        self.continuation.walk(area, &mut |_, entry| visit(entry))
     }
 }
 

@@ -42,6 +42,26 @@ pub(super) fn read(
     volume.bytes.payload(&runs, may_block)
 }
 
+/// All bytes of sections, which are few; an error when the image lacks any.
+pub(super) fn all(volume: &Volume, sections: &[Section], may_block: bool) -> Result<Vec<u8>> {
+    let wanted = length_bytes(sections);
+    let runs = runs(volume, sections, 0, wanted);
+    let found: usize = runs.iter().map(|run| run.length).sum();
+    let mut bytes = vec![0; found];
+    let is_whole = found as u64 == wanted;
+    if is_whole && (runs.is_empty() || copy_all(volume, &runs, &mut bytes, may_block)?) {
+        return Ok(bytes);
+    }
+    let position = sections.first().map_or(0, |first| first.position);
+    Err(volume.fault(position, "past the end of the image"))
+}
+
+/// Copies what is at the runs; false when not all of it is readable.
+fn copy_all(volume: &Volume, runs: &[Run], target: &mut [u8], may_block: bool) -> Result<bool> {
+    let payload = volume.bytes.payload(runs, may_block)?;
+    Ok(payload.copy_to(target, may_block)? == target.len())
+}
+
 /// The section with a byte of the file, and those behind it.
 fn from(sections: &[Section], offset: u64) -> &[Section] {
     let after = sections.partition_point(|section| section.file_offset <= offset);

@@ -28,7 +28,8 @@ use pagewell_fs::{Error, FileType, Result};
 use super::super::file_id::{Object, RecordPlace};
 use super::super::node::{Node, Recorded, Sections, attributes};
 use super::super::number::of_place;
-use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF};
+use super::super::read::length_bytes;
+use super::super::record::{IDENTIFIER_PARENT, IDENTIFIER_SELF, Record};
 use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
 
@@ -187,6 +188,107 @@ impl Tree {
         }
         members.shrink_to_fit();
         Ok(Some(Group::new(members)))
+    }
+
+    /// Calls `visit` for each system use entry of an object: of a subdirectory, in its parent.
+    pub(crate) fn visit_entries(
+        &self,
+        object: Object,
+        may_block: bool,
+        visit: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        let place = match object {
+            Object::File(place) | Object::EmptyDirectory(place) => Some(place),
+            Object::Directory(position) if position == self.root => None,
+            Object::Directory(position) => {
+                let directory = self.examine(object, may_block)?.parent;
+                let parent = self.directory(directory, may_block)?;
+                // A parent that does not have it has no entries of it.
+                let Some(offset) = parent.record_of(position) else {
+                    return Ok(());
+                };
+                Some(RecordPlace {
+                    position: directory + offset,
+                    directory,
+                })
+            }
+        };
+        let (start, range) = match place {
+            None => (self.root, (SECTOR, 0)),
+            Some(place) => match self.offset_of(place, may_block)? {
+                Some(range) => (place.directory, range),
+                None => return Ok(()),
+            },
+        };
+        let mut reader = self.reader(start, range, may_block);
+        if place.is_none() {
+            reader.skip = self.skips.map(|skips| skips.root);
+        }
+        match reader.cursor.next_before(range.1 + 1)? {
+            Some((_, record)) => reader.visit(&record, visit),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls `visit` for each system use entry of the first records of the root directory, and once
+    /// without an entry for each associated file.
+    pub(crate) fn visit_root(
+        &self,
+        records_max: usize,
+        visit: &mut dyn FnMut(bool, &[u8]),
+    ) -> Result<()> {
+        let length = self
+            .examine(Object::Directory(self.root), true)?
+            .attributes
+            .size;
+        let mut reader = self.reader(self.root, (length, 0), true);
+        reader.skip = self.skips.map(|skips| skips.root);
+        for _ in 0..records_max {
+            let Some((_, record)) = reader.cursor.next()? else {
+                break;
+            };
+            if record.is_associated() {
+                visit(true, &[]);
+            }
+            reader.visit(&record, &mut |entry| visit(false, entry))?;
+            reader.skip = self.skips.map(|skips| skips.others);
+        }
+        Ok(())
+    }
+
+    /// The sections of the associated file of a file, whose records come directly before.
+    pub(crate) fn associated_sections(
+        &self,
+        place: RecordPlace,
+        may_block: bool,
+    ) -> Result<Option<Sections>> {
+        let Some((length, offset)) = self.offset_of(place, may_block)? else {
+            return Ok(None);
+        };
+        // In its sector or the one before.
+        let start = (offset - offset % SECTOR).saturating_sub(SECTOR);
+        let mut reader = self.reader(place.directory, (length, start), may_block);
+        let mut found: Option<(Record, Sections)> = None;
+        while let Some((_, record)) = reader.cursor.next_before(offset)? {
+            if !record.is_associated() {
+                found = None;
+                continue;
+            }
+            let (first, mut sections) = match found.take() {
+                Some((first, sections)) if first.identifier() == record.identifier() => {
+                    (first, sections)
+                }
+                _ => (record.clone(), Sections::None),
+            };
+            let file_offset = length_bytes(&sections);
+            sections.push(reader.section(&record, file_offset));
+            found = Some((first, sections));
+        }
+        let own = reader.cursor.next_before(offset + 1)?;
+        let is_own = |(first, _): &(Record, Sections)| {
+            own.is_some_and(|(_, own)| own.identifier() == first.identifier())
+        };
+        Ok(found.filter(is_own).map(|(_, sections)| sections))
     }
 
     /// The length of the directory of `place`, and its offset there; `None` when it is not inside,

@@ -1,0 +1,152 @@
+//! Extended attributes of objects: those of AAIP (`aaip`), and what Mac OS keeps beside the data of
+//! a file.
+//!
+//! ```text
+//! AA  14  2  type (4)  creator (4)  flags (2)      user.com.apple.FinderInfo, 32 bytes
+//! associated file of the same name                 user.com.apple.ResourceFork
+//! ```
+//!
+//! The first is a system use entry of "Apple Extensions to ISO 9660"; the second is a record with
+//! the flag of an associated file, which comes before that of its file (ECMA-119 clauses 9.1.6 and
+//! 9.3). Both have the names that rsync gives them on Linux.
+//!
+//! Entries are read again at each call: few programs ask. A subdirectory has its own in the record
+//! that its parent has of it, unlike its other attributes.
+//!
+//! Programs ask for attributes of each object that they list, unless a file system has none at all.
+//! So the first records of the root directory decide: the announcement of AAIP, an attribute there,
+//! or an associated file.
+//!
+//! Weaknesses: attributes of an image whose root directory has none, and no announcement, are not
+//! shown. A resource fork of more than 64 KiB, which Linux has no attribute for, is not shown.
+//! Access control lists are shown and do not decide about access; the mode, which has their mask,
+//! does.
+
+use std::ffi::{CStr, CString};
+
+use pagewell_fs::extended::{ExtendedAttribute, Presence, VALUE_BYTES_MAX, check, is_shown};
+use pagewell_fs::{Call, Error, ExtendedAttributes, FileId, FileSystem, Result, access};
+
+use super::file_id::Object;
+use super::tree::Tree;
+use super::{IsoFileSystem, aaip, read};
+
+const FINDER_INFO: &CStr = c"user.com.apple.FinderInfo";
+const FINDER_INFO_BYTES: usize = 32;
+const RESOURCE_FORK: &CStr = c"user.com.apple.ResourceFork";
+const USER: &[u8] = b"user.";
+/// Extension identifier of AAIP in an ER entry, without its version.
+const AAIP: &[u8] = b"AAIP";
+/// Records of the root directory that are looked at: a few sectors.
+const ROOT_RECORDS_MAX: usize = 64;
+/// Beginning of an AA entry about a file of HFS; type, creator and flags follow.
+const APPLE_HFS: &[u8] = b"AA\x0e\x02";
+
+/// All attributes of an object, each name once.
+fn all_of(tree: &Tree, object: Object, may_block: bool) -> Result<Vec<ExtendedAttribute>> {
+    let mut areas = Vec::new();
+    let mut finder_info = None;
+    tree.visit_entries(object, may_block, &mut |entry| match entry {
+        [b'A', b'L', _, _, _, area @ ..] => areas.extend_from_slice(area),
+        _ => finder_info = finder_info.take().or_else(|| finder_info_of(entry)),
+    })?;
+    let mut found = aaip::attributes(&areas);
+    found.extend(finder_info.map(|value| (FINDER_INFO.to_owned(), value)));
+    if let Object::File(place) = object
+        && let Some(sections) = tree.associated_sections(place, may_block)?
+    {
+        let length = read::length_bytes(&sections);
+        let fits = usize::try_from(length).is_ok_and(|length| length <= VALUE_BYTES_MAX);
+        if fits {
+            let value = read::all(&tree.volume, &sections, may_block)?;
+            found.push((RESOURCE_FORK.to_owned(), value));
+        }
+    }
+    found.sort_by(|(left, _), (right, _)| left.cmp(right));
+    found.dedup_by(|(later, _), (first, _)| later == first);
+    Ok(found)
+}
+
+/// Whether objects of a tree may have attributes; false when that cannot be read.
+pub(super) fn are_possible(tree: &Tree) -> bool {
+    let mut found = false;
+    let visited = tree.visit_root(ROOT_RECORDS_MAX, &mut |is_associated, entry| {
+        let is_announced = match entry {
+            [b'E', b'R', _, _, _, _, _, _, identifier @ ..] => identifier.starts_with(AAIP),
+            [b'A', b'L', ..] => true,
+            _ => entry.starts_with(APPLE_HFS),
+        };
+        found |= is_associated || is_announced;
+    });
+    found && visited.is_ok()
+}
+
+/// What an AA entry says, as the Finder has it: then come place and folder, which are not recorded.
+fn finder_info_of(entry: &[u8]) -> Option<Vec<u8>> {
+    let recorded = entry.strip_prefix(APPLE_HFS)?.get(..10)?;
+    let mut info = recorded.to_vec();
+    info.resize(FINDER_INFO_BYTES, 0);
+    Some(info)
+}
+
+impl ExtendedAttributes for IsoFileSystem {
+    fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
+        check(name, call.credentials.uid, false)?;
+        let (object, node) = self.tree.resolve(id, call.may_block)?;
+        if name.to_bytes().starts_with(USER) {
+            access::check_read(call.credentials, &node.attributes)?;
+        }
+        let all = all_of(&self.tree, object, call.may_block)?;
+        let found = all.into_iter().find(|(known, _)| known.as_c_str() == name);
+        found.map(|(_, value)| value).ok_or(Error::NoData)
+    }
+
+    fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+        let (object, _) = self.tree.resolve(id, call.may_block)?;
+        let all = all_of(&self.tree, object, call.may_block)?;
+        let names = all
+            .into_iter()
+            .map(|(name, _)| CString::into_bytes_with_nul(name));
+        let shown = names.filter(|name| is_shown(name, call.credentials.uid));
+        let mut list = Vec::new();
+        for name in shown {
+            // The longest list that Linux takes.
+            if list.len() + name.len() > VALUE_BYTES_MAX {
+                break;
+            }
+            list.extend(name);
+        }
+        Ok(list)
+    }
+
+    fn set(
+        &self,
+        _call: &Call<'_>,
+        _id: &FileId,
+        _name: &CStr,
+        _value: &[u8],
+        _presence: Presence,
+    ) -> Result<()> {
+        Err(self.limits().refusal())
+    }
+
+    fn remove(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<()> {
+        Err(self.limits().refusal())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finder_info_has_32_bytes() {
+        let entry = b"AA\x0e\x02TEXTttxt\x04\0";
+        let info = finder_info_of(entry).unwrap();
+        assert_eq!((info.len(), &info[..10]), (32, &b"TEXTttxt\x04\0"[..]));
+        assert!(info[10..].iter().all(|byte| *byte == 0));
+        for other in [&entry[..13], b"AA\x0e\x01TEXTttxt\x04\0", b"AB", b""] {
+            assert_eq!(finder_info_of(other), None);
+        }
+    }
+}
