@@ -26,6 +26,7 @@
 
 mod aaip;
 mod boot;
+mod charset;
 mod compressed;
 mod descriptor;
 mod descriptor_set;
@@ -57,6 +58,7 @@ use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::{Bytes, Readable};
 
 pub use boot::{BootEntry, BootMedium};
+pub use charset::Charset;
 pub use descriptor_set::NotIso;
 pub use file_id::TreeKind;
 pub use options::{Case, IsoOptions, Session};

@@ -21,6 +21,8 @@
 
 use pagewell_source_bytes::presentable;
 
+use super::charset::{Charset, decoded};
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     /// 1 to 255 bytes without `/` and NUL; neither `.` nor `..`.
@@ -32,31 +34,31 @@ pub(super) struct Name {
 }
 
 /// The name of a record without extensions: without version, one trailing dot and trailing spaces.
-pub(super) fn plain(identifier: &[u8]) -> Name {
+pub(super) fn plain(identifier: &[u8], charset: Option<Charset>) -> Name {
     let (base, version) = split_version(identifier);
     let base = base.strip_suffix(b".").unwrap_or(base);
     let end = base.iter().rposition(|byte| *byte != b' ');
-    let base = &base[..end.map_or(0, |last| last + 1)];
+    let base = decoded(&base[..end.map_or(0, |last| last + 1)], charset);
     Name {
-        is_plain: std::str::from_utf8(base).is_ok(),
-        bytes: presentable(base.to_vec()),
+        is_plain: std::str::from_utf8(&base).is_ok(),
+        bytes: presentable(base.into_owned()),
         version,
     }
 }
 
-/// The name of a Rock Ridge NM entry, unchanged.
-pub(super) fn rock_ridge(name: &[u8]) -> Name {
+/// The name of a Rock Ridge NM entry.
+pub(super) fn rock_ridge(name: &[u8], charset: Option<Charset>) -> Name {
     Name {
-        bytes: presentable(name.to_vec()),
+        bytes: presentable(decoded(name, charset).into_owned()),
         version: 1,
         is_plain: false,
     }
 }
 
 /// The name of a record of ISO 9660:1999, unchanged: it needs no version, but some writers add one.
-pub(super) fn enhanced(identifier: &[u8]) -> Name {
+pub(super) fn enhanced(identifier: &[u8], charset: Option<Charset>) -> Name {
     let base = identifier.strip_suffix(b";1").unwrap_or(identifier);
-    rock_ridge(base)
+    rock_ridge(base, charset)
 }
 
 /// Whether escape sequences of a supplementary volume descriptor (ECMA-119 clause 8.5.6) announce
@@ -127,7 +129,7 @@ mod tests {
                 version,
                 is_plain: true,
             };
-            assert_eq!(plain(identifier), expected, "{identifier:?}");
+            assert_eq!(plain(identifier, None), expected, "{identifier:?}");
         }
     }
 
@@ -140,7 +142,7 @@ mod tests {
             (b"\xc3\xa4", b"\xc3\xa4"),
             (b";1", b"_"),
         ] {
-            assert_eq!(enhanced(identifier).bytes, name);
+            assert_eq!(enhanced(identifier, None).bytes, name);
         }
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use pagewell_source_bytes::Violations;
 
+use super::charset::Charset;
 use super::file_id::TreeKind;
 
 /// Which part of an image to serve, and how to show it; the default shows what its writer most
@@ -12,6 +13,9 @@ use super::file_id::TreeKind;
 pub struct IsoOptions {
     /// The letters of plain names.
     pub case: Case,
+    /// The character set of plain and Rock Ridge names, and of targets of links, that are not
+    /// UTF-8; by default they are shown byte by byte.
+    pub charset: Option<Charset>,
     /// The tree; by default that which loses least.
     pub tree: Option<TreeKind>,
     /// The session.

@@ -274,17 +274,16 @@ impl Tree {
     }
 
     fn name(&self, recorded: &Recorded) -> Name {
-        let identifier = recorded.record.identifier();
+        let (identifier, charset) = (recorded.record.identifier(), self.options.charset);
         match self.kind {
             TreeKind::Joliet => return joliet(identifier),
-            TreeKind::Enhanced => return enhanced(identifier),
+            TreeKind::Enhanced => return enhanced(identifier, charset),
             TreeKind::Plain | TreeKind::RockRidge => {}
         }
-        recorded
-            .rock_ridge
-            .as_ref()
-            .and_then(RockRidge::name)
-            .map_or_else(|| plain(identifier), rock_ridge)
+        match recorded.rock_ridge.as_ref().and_then(RockRidge::name) {
+            Some(name) => rock_ridge(name, charset),
+            None => plain(identifier, charset),
+        }
     }
 
     /// Refuses a `child` that is `directory` itself or one of its ancestors.

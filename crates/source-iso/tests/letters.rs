@@ -5,8 +5,8 @@
 mod support;
 
 use pagewell_fs::{Credentials, FileSystem};
-use pagewell_source_iso::{Case, IsoOptions, TreeKind};
-use support::builder::{Image, ROOT, Record, nm, px};
+use pagewell_source_iso::{Case, Charset, IsoOptions, TreeKind};
+use support::builder::{Image, ROOT, Record, nm, px, sl};
 use support::crafted::{GOOD, check, check_with, rock_ridge};
 use support::{call, display, list};
 
@@ -93,6 +93,25 @@ fn a_name_in_another_character_set_is_not_changed() {
     let listed = list(&fs, &fs.root(), 10).unwrap();
     assert_eq!(listed[2].0, b"\x83A\x83B");
     assert_eq!(listed[3].0, b"sub");
+}
+
+#[test]
+fn names_and_links_in_a_character_set_that_is_named() {
+    let link = sl(b"\0\x05gr\xfc\xdfe");
+    let image = rock_ridge(&[
+        Record::file("A.;1", 40, 1).with(&[nm(b"gr\xfc\xdfe"), px(0o100_644, 1, 0)]),
+        Record::file("B.;1", 0, 0).with(&[nm(b"link"), px(0o120_777, 1, 0), link]),
+        Record::file("C.;1", 40, 2).with(&[nm("größe".as_bytes())]),
+    ]);
+    let options = IsoOptions {
+        charset: Charset::named("latin1"),
+        ..IsoOptions::default()
+    };
+    let expected = [GOOD, ("größe", "go"), ("grüße", "g"), ("link", "grüße")];
+    let fs = check_with(&image, &options, &expected);
+    let credentials = Credentials::root();
+    let found = fs.lookup(&call(&credentials), &fs.root(), b"link").unwrap();
+    assert_eq!(found.attributes.size, "grüße".len() as u64);
 }
 
 #[test]

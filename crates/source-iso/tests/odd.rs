@@ -253,7 +253,7 @@ fn names_of_one_object_share_their_number() {
         let entries = [
             nm(name.as_bytes()),
             px(0o120_777, 2, serial),
-            sl(b"\0\0\x01x"),
+            sl(b"\0\x01x"),
         ];
         Record::file(&identifier, 0, 0).with(&entries)
     };

@@ -25,6 +25,7 @@ use std::sync::Arc;
 
 use pagewell_fs::{Error, FileType, Result};
 
+use super::super::charset::decoded;
 use super::super::file_id::{Object, RecordPlace};
 use super::super::node::{Node, Recorded, Sections, attributes};
 use super::super::number::of_place;
@@ -400,7 +401,11 @@ impl Tree {
         let unknown = unknown.map(|_| "its compression is not zlib's, and not supported");
         let target = found
             .filter(|_| attributes.file_type == FileType::Symlink)
-            .and_then(|found| found.target()?.map(<[u8]>::to_vec));
+            .and_then(|found| found.target()?)
+            .map(|target| decoded(target, self.options.charset).into_owned());
+        if let Some(target) = &target {
+            attributes.size = target.len() as u64;
+        }
         Node {
             attributes,
             target,
