@@ -408,6 +408,23 @@ RECIPES = [
 ]
 
 
+def forget_changed(shop, recipe):
+    """Removes an image that another recipe has made."""
+    image = os.path.join(shop.images, f"{recipe.name}.{recipe.form}")
+    stamp = os.path.join(shop.images, "made", recipe.name)
+    cells = [cell.cell_contents for cell in recipe.make.__closure__ or ()] if recipe.make else []
+    code = recipe.make.__code__.co_code.hex() if recipe.make else ""
+    made_by = repr((recipe.tree, recipe.without, recipe.udffs, code, cells))
+    if os.path.exists(stamp):
+        with open(stamp, encoding="utf-8") as file:
+            if file.read() == made_by:
+                return
+    if os.path.exists(image):
+        os.remove(image)
+    with open(stamp, "w", encoding="utf-8") as file:
+        file.write(made_by)
+
+
 def make(shop, recipe):
     """The image, unless it is there; what is wrong otherwise."""
     image = os.path.join(shop.images, f"{recipe.name}.{recipe.form}")
@@ -429,12 +446,13 @@ def make(shop, recipe):
 
 def main():
     trees, images, writers, *names = sys.argv[1:]
-    os.makedirs(images, exist_ok=True)
+    os.makedirs(os.path.join(images, "made"), exist_ok=True)
     shop = Workshop(trees, images, writers)
     described, failed = [], 0
     for recipe in RECIPES:
         if names and recipe.name not in names:
             continue
+        forget_changed(shop, recipe)
         wrong = None if recipe.udffs else make(shop, recipe)
         if wrong:
             failed += 1
