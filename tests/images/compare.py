@@ -84,6 +84,9 @@ class Source:
             return one["time"] // step
         if part == "group":
             return tuple(one["group"] or ())
+        if part == "target":
+            # No format has room for a slash at the end.
+            return (one["target"] or "").rstrip("/") or one["target"]
         return json.dumps(one[part])
 
 

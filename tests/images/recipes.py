@@ -257,7 +257,7 @@ RECIPES = [
     # xorriso, by the options of mkisofs
     *[Recipe(f"xorriso-rock-{tree}", tree, rock_ridge(), xorriso("-R", "-iso-level", "3"), without)
       for tree, without in (("plain", []), ("posix", TOO_LONG), ("names", []), ("deep", []),
-                            ("dates", []), ("whole", TOO_LONG))],
+                            ("dates", []), ("bytes", []), ("whole", TOO_LONG))],
     Recipe("xorriso-rational-posix", "posix", rock_ridge(), xorriso("-r"), TOO_LONG),
     *[Recipe(f"xorriso-level{level}-plain", "plain", plain(),
              xorriso("--norock", "-iso-level", str(level))) for level in (1, 2, 3)],
@@ -296,7 +296,7 @@ RECIPES = [
     *[Recipe(f"genisoimage-rock-{tree}", tree, rock_ridge(), genisoimage(
         "-R", "-iso-level", "3", "-input-charset", "utf-8"), without=without)
       for tree, without in (("plain", []), ("posix", LONG_LINKS), ("names", []), ("deep", []),
-                            ("dates", []), ("whole", LONG_LINKS))],
+                            ("dates", []), ("bytes", []), ("whole", LONG_LINKS))],
     Recipe("genisoimage-rational-posix", "posix", rock_ridge(), genisoimage("-r"), LONG_LINKS),
     Recipe("genisoimage-cached-posix", "posix", rock_ridge(hard_links=True), genisoimage(
         "-R", "-cache-inodes"), LONG_LINKS),
@@ -317,7 +317,7 @@ RECIPES = [
         "-R", "-J", "-udf", "-joliet-long", "-input-charset", "utf-8")),
     # bsdtar
     *[Recipe(f"bsdtar-rock-{tree}", tree, rock_ridge(hard_links=True), bsdtar())
-      for tree in ("plain", "posix", "names", "deep", "dates", "whole")],
+      for tree in ("plain", "posix", "names", "deep", "dates", "bytes", "whole")],
     Recipe("bsdtar-joliet-office", "office", joliet(), bsdtar("--options", "iso9660:!rockridge")),
     Recipe("bsdtar-level1-plain", "plain", plain(), bsdtar(
         "--options", "iso9660:!rockridge,iso9660:!joliet,iso9660:iso-level=1")),
@@ -360,7 +360,8 @@ RECIPES = [
     *[Recipe(f"hadris-udf{revision}-{tree}", tree, udf(kinds=["file", "directory", "link"]),
              hadris(f"udf{revision}"), without, needs=["images-rust"])
       for revision in ("102", "201")
-      for tree, without in (("office", []), ("posix", ["nodes"]), ("names", LONG_NAMES), ("deep", []), ("dates", []))],
+      for tree, without in (("office", []), ("posix", ["nodes", "links/long-255"]),
+                            ("names", LONG_NAMES), ("deep", []), ("dates", []))],
     Recipe("hadris-bridge-posix", "posix", rock_ridge(kinds=NO_PIPES, hard_links=True), hadris("bridge"),
            needs=["images-rust"]),
     # udfkit

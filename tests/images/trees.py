@@ -239,6 +239,16 @@ def dates(tree):
         tree.times[f"folder-{name}"] = time
 
 
+def octets(tree):
+    """Names in the character sets of before, which are not UTF-8."""
+    for folder in ["", "\udce9t\udce9/"]:
+        if folder:
+            tree.directory(folder[:-1])
+        for name in ["latin-\udce9\udce8", "koi8-\udcf0\udcf2", "sjis-\udc83\\", "cut-\udcc3", "\udcff",
+                     "wide-\udced\udca0\udc80", "utf-\u00e9", "over-\udcc0\udcaf"]:
+            tree.file(folder + name)
+
+
 def whole(tree):
     """All of it, in 423 entries."""
     posix(tree)
@@ -312,7 +322,7 @@ def windows(tree):
 
 
 TREES = {
-    "plain": plain, "office": office, "names": names, "posix": posix, "deep": deep, "dates": dates,
+    "plain": plain, "office": office, "names": names, "posix": posix, "deep": deep, "dates": dates, "bytes": octets,
     "whole": whole, "seed": seed, "text": text, "bluray": bluray, "dvd": dvd,
     "windows": windows,
 }
