@@ -65,9 +65,8 @@ pub(crate) struct Entry<'a> {
     /// Information length: bytes of the object's data.
     pub size: u64,
     pub blocks_recorded: u64,
-    pub accessed: Option<Timestamp>,
-    pub modified: Option<Timestamp>,
-    pub changed: Option<Timestamp>,
+    /// Recorded times of access, of modification and of the change of attributes.
+    pub times: [&'a [u8]; 3],
     pub has_streams: bool,
     /// The area of extended attributes.
     pub attributes: &'a [u8],
@@ -86,7 +85,6 @@ impl<'a> Entry<'a> {
         let area = bytes.get(layout.fixed..)?;
         let (attributes, rest) = area.split_at_checked(fields.u32(layout.lengths) as usize)?;
         let descriptors = rest.get(..fields.u32(layout.lengths + 4) as usize)?;
-        let time = |index: usize| timestamp(fields.bytes(layout.times[index], TIME_BYTES));
         Some(Self {
             strategy: fields.u16(20),
             entries_max: fields.u16(24),
@@ -98,14 +96,22 @@ impl<'a> Entry<'a> {
             link_count: fields.u16(48),
             size: fields.u64(56),
             blocks_recorded: fields.u64(layout.blocks),
-            accessed: time(0),
-            modified: time(1),
-            changed: time(2),
+            times: layout.times.map(|at| fields.bytes(at, TIME_BYTES)),
             has_streams: is_extended && fields.u32(STREAMS) & LENGTH_MASK != 0,
             attributes,
             descriptors,
             descriptors_start: layout.fixed + attributes.len(),
         })
+    }
+
+    /// The times, where they are dates.
+    pub(crate) fn dates(&self) -> [Option<Timestamp>; 3] {
+        self.times.map(timestamp)
+    }
+
+    /// Bytes up to the end of its areas.
+    pub(crate) fn length(&self) -> usize {
+        self.descriptors_start + self.descriptors.len()
     }
 
     /// Major and minor number of the device specification among the attributes.

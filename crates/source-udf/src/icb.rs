@@ -23,11 +23,12 @@ const ENTRIES_MAX: usize = 1024;
 const STRATEGY_CHAIN: u16 = 4096;
 const CLAUSE: &str = "ECMA-167 4/14.6";
 
-/// The block of an entry.
+/// An entry as it was recorded.
 pub(crate) struct Icb {
     pub place: Place,
     /// Its first byte in the image.
     pub position: u64,
+    /// Without what is behind it in its block.
     bytes: Vec<u8>,
     kind: u16,
 }
@@ -54,20 +55,19 @@ impl Icb {
             };
             match kind {
                 FILE_ENTRY | EXTENDED_FILE_ENTRY => {
-                    let icb = Self {
-                        place,
-                        position,
-                        bytes: bytes.to_vec(),
-                        kind,
-                    };
-                    let Some(entry) = Entry::parse(&icb.bytes, kind) else {
+                    let Some(entry) = Entry::parse(bytes, kind) else {
                         let what = "the areas of a file entry reach past its block";
                         image.note(position, "ECMA-167 4/14.9", what);
                         return Err(image.fault(position, what));
                     };
                     let (strategy, room) = (entry.strategy, entry.entries_max);
                     left = if found.is_none() { room } else { left }.saturating_sub(1);
-                    found = Some(icb);
+                    found = Some(Self {
+                        place,
+                        position,
+                        bytes: bytes.get(..entry.length()).unwrap_or(bytes).to_vec(),
+                        kind,
+                    });
                     if strategy != STRATEGY_CHAIN || left == 0 {
                         return Ok(found);
                     }

@@ -96,7 +96,8 @@ fn attributes(space: &Space, entry: &Entry<'_>, file_id: u64, filesystem_id: u64
     let file_type = file_type(entry.file_type);
     let is_device = matches!(file_type, FileType::BlockDevice | FileType::CharacterDevice);
     let has_data = matches!(file_type, FileType::Regular | FileType::Directory);
-    let modified = entry.modified.unwrap_or_default();
+    let [accessed, modified, changed] = entry.dates();
+    let modified = modified.unwrap_or_default();
     // The link of a directory in its parent is not counted (ECMA-167 4/14.9.6).
     let own_link = u32::from(file_type.is_directory());
     let id = |id: u32| if id == NO_ID { 0 } else { id };
@@ -114,9 +115,9 @@ fn attributes(space: &Space, entry: &Entry<'_>, file_id: u64, filesystem_id: u64
         },
         filesystem_id,
         file_id,
-        accessed: entry.accessed.unwrap_or(modified),
+        accessed: accessed.unwrap_or(modified),
         modified,
-        changed: entry.changed.unwrap_or(modified),
+        changed: changed.unwrap_or(modified),
         may_be_kept: true,
     }
 }

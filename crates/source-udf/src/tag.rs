@@ -90,30 +90,42 @@ pub(crate) fn whole(bytes: &[u8]) -> Result<Tag, TagFault> {
     }
 }
 
-/// CRC of ITU-T V.41: polynomial 0x1021, most significant bit first, from zero.
-const TABLE: [u16; 256] = {
-    let mut table = [0u16; 256];
+/// CRC of ITU-T V.41: polynomial 0x1021, most significant bit first, from zero. The table of a
+/// number is for a byte with so many bytes behind it, so that four are taken in one step.
+const TABLES: [[u16; 256]; 4] = {
+    let mut tables = [[0u16; 256]; 4];
     let mut index = 0;
     while index < 256 {
         let mut value = (index as u16) << 8;
-        let mut bit = 0;
-        while bit < 8 {
+        let mut step = 0;
+        while step < 32 {
             let carry = value & 0x8000 != 0;
             value <<= 1;
             if carry {
                 value ^= 0x1021;
             }
-            bit += 1;
+            step += 1;
+            if step % 8 == 0 {
+                tables[step / 8 - 1][index] = value;
+            }
         }
-        table[index] = value;
         index += 1;
     }
-    table
+    tables
 };
 
 pub(crate) fn crc(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc: u16, byte| {
-        (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ *byte)]
+    let (fours, rest) = bytes.as_chunks::<4>();
+    let of_fours = fours.iter().fold(0u16, |crc, [a, b, c, d]| {
+        let [high, low] = crc.to_be_bytes();
+        TABLES[3][usize::from(high ^ a)]
+            ^ TABLES[2][usize::from(low ^ b)]
+            ^ TABLES[1][usize::from(*c)]
+            ^ TABLES[0][usize::from(*d)]
+    });
+    rest.iter().fold(of_fours, |crc, byte| {
+        let [high, _] = crc.to_be_bytes();
+        (crc << 8) ^ TABLES[0][usize::from(high ^ byte)]
     })
 }
 
@@ -129,6 +141,20 @@ mod tests {
         bytes[12] = 7;
         bytes[4] = bytes.iter().fold(0, |sum, byte| sum.wrapping_add(*byte));
         [bytes, body.to_vec()].concat()
+    }
+
+    #[test]
+    fn bytes_are_taken_one_by_one_and_four_by_four() {
+        let bitwise = |bytes: &[u8]| {
+            let step = |crc: u16| (crc << 1) ^ if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            bytes.iter().fold(0u16, |crc, byte| {
+                (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| step(crc))
+            })
+        };
+        let bytes: Vec<u8> = (0..=255).rev().collect();
+        for length in 0..=bytes.len() {
+            assert_eq!(crc(&bytes[..length]), bitwise(&bytes[..length]));
+        }
     }
 
     #[test]

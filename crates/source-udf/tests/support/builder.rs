@@ -250,7 +250,12 @@ impl Entry {
         let length = |part: &[u8]| u32::try_from(part.len()).unwrap().to_le_bytes();
         put(lengths, &length(&self.attributes));
         put(lengths + 4, &length(&self.descriptors));
-        bytes.extend(&self.attributes);
+        let mut attributes = self.attributes.clone();
+        if let Some(place) = attributes.get_mut(12..16) {
+            place.copy_from_slice(&location.to_le_bytes());
+            seal(&mut attributes);
+        }
+        bytes.extend(&attributes);
         bytes.extend(&self.descriptors);
         let kind = if self.is_extended { 266 } else { 261 };
         descriptor(kind, location, &bytes)
@@ -536,7 +541,12 @@ impl Udf {
         };
         let maps = match self.kind {
             Kind::Plain => vec![physical],
-            Kind::Virtual(_) => vec![physical, other(b"*UDF Virtual Partition", b"")],
+            Kind::Virtual(is_early) => {
+                let mut map = other(b"*UDF Virtual Partition", b"");
+                // The revision in the identifier's suffix.
+                map[28..30].copy_from_slice(if is_early { &[0x50, 1] } else { &[0, 2] });
+                vec![physical, map]
+            }
             Kind::Sparable => {
                 let fields = [PACKET, 0, 512, TABLES[0], TABLES[1]].map(u32::to_le_bytes);
                 let mut fields = fields.concat();

@@ -59,7 +59,7 @@ pub fn everything_in(udf: &mut Udf) -> Vec<u8> {
         named("plain", plain),
         named("name", linked),
         identifier(&unicode("gone"), DELETED, plain),
-        identifier_with(&unicode("with use"), 0, plain, b"\x01writer's own"),
+        identifier_with(&unicode("with use"), 0, plain, b"\x01writer's bytes!"),
         named("€ of 16 bits", plain),
         named("pieces", pieces_file(udf)),
         named("chained", chained_file(udf)),
