@@ -351,3 +351,133 @@ fn an_empty_directory_named_as_the_store_of_moved_ones_is_shown() {
         check_posix(&image, &source);
     }
 }
+
+/// An image that xorriso makes with these words before `-outdev`.
+fn by_xorriso(words: &[&str], source: &Path, image: &Path) -> Option<()> {
+    let mut arguments = os(words);
+    let _ = fs::remove_file(image);
+    arguments.extend(["-outdev".into(), image.into()]);
+    arguments.extend(["-map".into(), source.into(), "/".into()]);
+    let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+    tool("xorriso", &arguments)
+}
+
+#[test]
+fn plain_trees_of_xorriso_lose_no_file() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir_all(source.join("Sub/deep")).unwrap();
+    let files = [
+        "Makefile",
+        "makefile",
+        "README.TXT",
+        "two.dots.txt",
+        "a long name with spaces.text",
+        "UPPER",
+        "Sub/inner.C",
+        "Sub/deep/noext",
+    ];
+    for name in files {
+        fs::write(source.join(name), name).unwrap();
+    }
+    for (rules, are_names_kept) in [
+        ("clear", false),
+        ("omit_version", false),
+        ("no_force_dots", false),
+        ("iso_9660_level=1", false),
+        ("iso_9660_level=2", false),
+        ("7bit_ascii", false),
+        ("lowercase:7bit_ascii:no_force_dots", true),
+        ("lowercase:7bit_ascii:no_force_dots:omit_version", true),
+        ("untranslated_names", true),
+        ("long_names:allow_dir_id_ext", false),
+        ("full_ascii", false),
+    ] {
+        let words = ["-compliance", rules, "-rockridge", "off"];
+        if by_xorriso(&words, &source, &image).is_none() {
+            return;
+        }
+        let iso = open_file(&image);
+        assert_eq!(iso.tree_kind(), TreeKind::Plain, "{rules}");
+        let ours = walk(&iso, WHOLE);
+        let found = ours.iter().filter_map(|(path, found)| {
+            let content = found.content.clone().ok()?;
+            (!content.is_empty()).then(|| (display(path), display(&content)))
+        });
+        let found: Vec<(String, String)> = found.collect();
+        let contents: BTreeSet<&str> = found.iter().map(|(_, content)| &**content).collect();
+        assert_eq!(contents, files.into_iter().collect(), "{rules}");
+        assert_eq!(found.len(), files.len(), "{rules}");
+        for (path, content) in &found {
+            assert!(!are_names_kept || path == content, "{rules}: {path}");
+        }
+    }
+}
+
+#[test]
+fn rock_ridge_of_any_version_by_xorriso() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir(&source).unwrap();
+    let bears = Bears {
+        names: 50,
+        long_names: 0,
+        link_parts: 50,
+    };
+    make_tree(&source, &bears);
+    for rules in [
+        "clear:old_rr",
+        "clear:new_rr",
+        "clear:new_rr:aaip_susp_1_10",
+        "clear:always_gmt",
+        "default:deep_paths_off",
+    ] {
+        let words = ["-compliance", rules, "-hardlinks", "on"];
+        if by_xorriso(&words, &source, &image).is_none() {
+            return;
+        }
+        let ours = check_posix(&image, &source);
+        let number = |path: &str| ours[path.as_bytes()].attributes.file_id;
+        let names = ["large", "another name of large"];
+        assert_eq!(number(names[0]), number(names[1]), "{rules}");
+    }
+}
+
+#[test]
+fn joliet_trees_of_xorriso_have_their_names() {
+    let work = tempfile::tempdir().unwrap();
+    let (source, image) = (work.path().join("tree"), work.path().join("image.iso"));
+    fs::create_dir_all(source.join("Unter Ordner")).unwrap();
+    let long = format!("{}.txt", "l".repeat(95));
+    let names = [
+        "Makefile",
+        "makefile",
+        "Größe 世界.txt",
+        "no extension",
+        "dots...in.it",
+        &long,
+    ];
+    for name in names.into_iter().chain(["\u{1f600}.png", "Unter Ordner/x"]) {
+        fs::write(source.join(name), name).unwrap();
+    }
+    for rules in [
+        "clear:joliet_long_names:joliet_utf16",
+        "clear:joliet_long_names:joliet_utf16:only_iso_version",
+        "clear:joliet_long_names:joliet_utf16:no_j_force_dots",
+        "clear:joliet_long_names:joliet_utf16:omit_version",
+    ] {
+        let words = ["-compliance", rules, "-rockridge", "off", "-joliet", "on"];
+        if by_xorriso(&words, &source, &image).is_none() {
+            return;
+        }
+        let iso = open_file(&image);
+        assert_eq!(iso.tree_kind(), TreeKind::Joliet, "{rules}");
+        let ours = walk(&iso, WHOLE);
+        let expected = local(&source);
+        assert_eq!(ours.len(), expected.len() + 1, "{rules}");
+        for (path, (_, content)) in expected {
+            let found = ours.get(&path).map(|found| found.content.as_deref());
+            assert_eq!(found, Some(Ok(&content[..])), "{rules}: {}", display(&path));
+        }
+    }
+}
