@@ -228,8 +228,11 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Opens storage to be read as the image of a disc, without what is around that.
-    pub(crate) fn open_contained(&self, storage: &Storage) -> anyhow::Result<storage::Opened> {
+    /// Opens storage to be read as the image of a disc, without what is around that: these layers.
+    pub(crate) fn open_contained(
+        &self,
+        storage: &Storage,
+    ) -> anyhow::Result<(storage::Opened, Vec<String>)> {
         let mut opened = self.open(storage, false)?;
         let mut files = Vec::new();
         let name = opened.device.name().to_owned();
@@ -254,8 +257,8 @@ impl Engine {
             Trouble::Unreadable(what) => anyhow!("{name}: is {what}"),
             Trouble::Failed(error) => error.context(name.clone()),
         })?;
-        if !contained.layers.is_empty() {
-            let layers: Vec<String> = contained.layers.iter().map(Wrapping::to_string).collect();
+        let layers: Vec<String> = contained.layers.iter().map(Wrapping::to_string).collect();
+        if !layers.is_empty() {
             self.note(format!("{name}: {}", layers.join(", ")));
         }
         for trouble in contained.troubles {
@@ -263,7 +266,7 @@ impl Engine {
         }
         opened.device = contained.device;
         opened.files.append(&mut files);
-        Ok(opened)
+        Ok((opened, layers))
     }
 
     /// Notes what there is to be said of storage, and puts the layer over its device.

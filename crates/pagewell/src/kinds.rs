@@ -5,7 +5,7 @@
 
 use crate::engine::{Engine, EngineArguments};
 use crate::open::{self, Opened, Purpose, Writes};
-use crate::storage::Storage;
+use crate::source::Source;
 
 /// A kind of source.
 pub(crate) struct Kind {
@@ -28,7 +28,7 @@ pub(crate) struct Kind {
     /// For which wish its file is opened to be written; `None`: for none.
     pub written_for: Option<Writes>,
     /// Opens it. The text is the source as it was given.
-    pub open: fn(&Storage, &str, Purpose, &Engine) -> anyhow::Result<Opened>,
+    pub open: fn(&Source, &str, Purpose, &Engine) -> anyhow::Result<Opened>,
 }
 
 /// What follows the colon of a source.
@@ -38,6 +38,8 @@ pub(crate) enum Takes {
     Path,
     /// What has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
     Bytes,
+    /// The same with options of a disc behind it.
+    Disc,
     /// A size.
     Size,
     /// A URL, whose prefix is its scheme. The function refuses what can never be opened.
@@ -57,7 +59,7 @@ pub(crate) static PATH: Kind = Kind {
     is_remote: false,
     cache: Some(Engine::server),
     written_for: Some(Writes::Any),
-    open: open::path,
+    open: |source, shown, purpose, engine| open::path(&source.storage, shown, purpose, engine),
 };
 
 static DIRECTORY: Kind = Kind {
@@ -66,17 +68,25 @@ static DIRECTORY: Kind = Kind {
     help: "a directory",
     cache: None,
     written_for: Some(Writes::Recognised),
-    open: |storage, _, purpose, engine| open::whole_directory(storage.path()?, purpose, engine),
+    open: |source, _, purpose, engine| {
+        open::whole_directory(source.storage.path()?, purpose, engine)
+    },
     ..PATH
 };
 
 static ISO: Kind = Kind {
     prefix: "iso",
-    form: "iso:PATH",
-    help: "an ISO 9660 image (with Rock Ridge or Joliet), to be read",
-    takes: Takes::Bytes,
+    form: "iso:PATH[?OPTION&...]",
+    help: "a disc image (UDF, or ISO 9660 with Rock Ridge or Joliet), to be read",
+    manual: "Quote it: ? and & mean something to a shell. A file whose name has a ? is taken as it \
+             is when there is one.",
+    options: &pagewell_disc::OPTIONS,
+    takes: Takes::Disc,
     written_for: None,
-    open: |storage, _, _, engine| open::iso(storage, engine),
+    open: |source, shown, purpose, engine| {
+        let asked = (shown, purpose);
+        open::disc(&source.storage, &source.disc_options, asked, engine)
+    },
     ..PATH
 };
 
@@ -87,7 +97,7 @@ static IMAGE: Kind = Kind {
     manual: "The file keeps its length.",
     takes: Takes::Bytes,
     written_for: Some(Writes::Recognised),
-    open: open::image,
+    open: |source, shown, purpose, engine| open::image(&source.storage, shown, purpose, engine),
     ..PATH
 };
 
@@ -100,7 +110,7 @@ static RAM: Kind = Kind {
     takes: Takes::Size,
     cache: None,
     written_for: None,
-    open: |storage, shown, purpose, _| open::memory(storage.size()?, shown, purpose),
+    open: |source, shown, purpose, _| open::memory(source.storage.size()?, shown, purpose),
     ..PATH
 };
 
@@ -115,7 +125,7 @@ static NFS: Kind = Kind {
     is_remote: true,
     cache: Some(Engine::remote),
     written_for: None,
-    open: open::nfs,
+    open: |source, shown, purpose, engine| open::nfs(&source.storage, shown, purpose, engine),
 };
 
 static S3: Kind = Kind {
@@ -131,7 +141,7 @@ static S3: Kind = Kind {
     is_remote: true,
     cache: Some(Engine::remote),
     written_for: None,
-    open: open::objects,
+    open: |source, shown, purpose, engine| open::objects(&source.storage, shown, purpose, engine),
 };
 
 static HTTP: Kind = Kind {
@@ -174,7 +184,7 @@ impl Kind {
     pub(crate) fn start(&self) -> String {
         let slashes = match self.takes {
             Takes::Url(_) | Takes::Object(_) => "//",
-            Takes::Path | Takes::Bytes | Takes::Size => "",
+            Takes::Path | Takes::Bytes | Takes::Disc | Takes::Size => "",
         };
         format!("{}:{slashes}", self.prefix)
     }

@@ -89,6 +89,7 @@ pub mod command_line;
 mod commands;
 mod configuration;
 mod copy;
+mod disc_facts;
 mod engine;
 mod escape;
 mod export;

@@ -11,10 +11,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use pagewell_base::files::folder_of;
+use pagewell_disc::DiscOptions;
 use pagewell_fs::{Entry, FileId};
 use pagewell_tree::pipeline::Width;
 use pagewell_tree::{Spot, Tree};
 
+use crate::disc_facts::DiscFacts;
 use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{report, usage};
@@ -80,6 +82,8 @@ pub(crate) struct Place {
     pub(crate) is_image: bool,
     /// The files and block devices that an image lies in.
     pub(crate) files: Vec<FileIdentity>,
+    /// What the source says of itself, when it is a disc.
+    pub(crate) disc: Option<DiscFacts>,
 }
 
 impl Location {
@@ -190,7 +194,10 @@ impl Location {
                     return self.place(open::directory(path, purpose)?, b"/", follow);
                 }
                 Ok(SourceKind::Iso) => {
-                    let opened = open::iso(&Storage::Path(path.to_owned()), engine)?;
+                    let storage = Storage::Path(path.to_owned());
+                    let shown = self.shown();
+                    let options = DiscOptions::default();
+                    let opened = open::disc(&storage, &options, (&shown, purpose), engine)?;
                     return self.place(opened, b"/", follow);
                 }
                 Ok(kind) => {
@@ -247,6 +254,7 @@ impl Location {
             means_directory: self.text_ends_with_slash(),
             is_image,
             files: opened.files,
+            disc: opened.disc,
         })
     }
 

@@ -7,20 +7,22 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use pagewell_cache::DirtyLimit;
+use pagewell_disc::{Disc, DiscOptions};
 use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
+use pagewell_source_bytes::Bytes;
 use pagewell_source_dir::{Directory, Options};
 use pagewell_source_image::ImageFileSystem;
-use pagewell_source_iso::IsoFileSystem;
 use pagewell_source_nfs::{NfsFileSystem, Url};
 use pagewell_source_ram::RamFileSystem;
 use pagewell_tree::Tree;
 
+use crate::disc_facts::DiscFacts;
 use crate::engine::Engine;
 use crate::escape;
-use crate::failure::{report, usage};
+use crate::failure::{self, usage};
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, guess, meant_inside, recognise, shortfall};
+use crate::recognise::{SourceKind, guess, meant_inside, recognise};
 use crate::storage::{self, Storage};
 
 /// What a source is opened for.
@@ -105,6 +107,8 @@ pub(crate) struct Opened {
     pub(crate) only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
     pub(crate) files: Vec<FileIdentity>,
+    /// What it says of itself, when it is a disc.
+    pub(crate) disc: Option<DiscFacts>,
     /// How much of memory may wait to be written to it, if it is written through the page cache.
     pub(crate) dirty_limit: Option<DirtyLimit>,
 }
@@ -121,6 +125,7 @@ impl Opened {
             is_remote: false,
             only_file: None,
             files: Vec::new(),
+            disc: None,
             dirty_limit: None,
         }
     }
@@ -137,7 +142,7 @@ pub(crate) fn path(
     refuse_a_place_inside(path, shown, purpose)?;
     match recognise(path)? {
         SourceKind::Directory => whole_directory(path, purpose, engine),
-        SourceKind::Iso => iso(storage, engine),
+        SourceKind::Iso => disc(storage, &DiscOptions::default(), (shown, purpose), engine),
         SourceKind::Other => unrecognised(path, shown, purpose, engine),
         SourceKind::Unreadable(what) => Err(unreadable(shown, &what)),
     }
@@ -288,22 +293,49 @@ fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory
     Ok(Arc::new(Directory::open(path, options)?))
 }
 
-/// Opens an ISO image. One that ends before its volume says so.
-pub(crate) fn iso(storage: &Storage, engine: &Engine) -> anyhow::Result<Opened> {
-    let opened = engine.open_contained(storage)?;
-    let cache = engine.cache()?;
-    let shortfall = shortfall(&*opened.device);
-    let name = escape::text(opened.device.name().as_bytes());
-    let iso = match (IsoFileSystem::from_device(opened.device, cache), &shortfall) {
-        (Err(error), Some(shortfall)) => bail!("{error} (it {shortfall})"),
-        (iso, _) => iso?,
-    };
-    if let Some(shortfall) = shortfall {
-        report(&format!("{name}: {shortfall}"));
-    }
-    Ok(Opened {
+/// The bytes of a disc image in the page cache, and what they lie in.
+pub(crate) struct DiscBytes {
+    /// The bytes.
+    pub bytes: Bytes,
+    /// The files and block devices of this machine.
+    pub files: Vec<FileIdentity>,
+    /// What is around the image, outermost first.
+    pub layers: Vec<String>,
+}
+
+/// Opens the bytes of a disc image.
+pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<DiscBytes> {
+    let (opened, layers) = engine.open_contained(storage)?;
+    Ok(DiscBytes {
+        bytes: Bytes::new(engine.cache()?.open(opened.device)),
         files: opened.files,
-        ..Opened::new(iso)
+        layers,
+    })
+}
+
+/// Opens a disc image. What a user must know of it a server or a mount says with its other notes,
+/// a command at once.
+pub(crate) fn disc(
+    storage: &Storage,
+    options: &DiscOptions,
+    (shown, purpose): (&str, Purpose),
+    engine: &Engine,
+) -> anyhow::Result<Opened> {
+    let image = disc_bytes(storage, engine)?;
+    let disc = Disc::open(&image.bytes, engine.cache()?, options)?;
+    for line in disc.notes() {
+        let line = format!("{shown}: {line}");
+        if purpose.is_whole() {
+            engine.note(line);
+        } else {
+            failure::note(&line);
+        }
+    }
+    let facts = DiscFacts::of(&disc, image.layers);
+    Ok(Opened {
+        files: image.files,
+        disc: Some(facts),
+        ..Opened::of(Tree::new(disc.into_filesystem(options.owner)))
     })
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use pagewell_container::Depth;
-use pagewell_device::{Device, Engine, FileDevice, FileOptions, read_exact};
+use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
 use pagewell_source_iso::{self as iso, NotIso};
@@ -102,23 +102,6 @@ fn promises_image(path: &Path) -> bool {
         true => is_one_of(&path.with_extension(""), &IMAGE_NAMES),
         false => is_one_of(path, &IMAGE_NAMES),
     }
-}
-
-/// How much of the volume of an image is there, when that is less than its descriptor says: in
-/// words that can follow "it".
-pub(crate) fn shortfall(device: &dyn Device) -> Option<String> {
-    const PRIMARY: u64 = 16 * 2048;
-    let mut descriptor = [0; 132];
-    read_exact(device, PRIMARY, &mut descriptor).ok()?;
-    let is_primary = descriptor.starts_with(b"\x01CD001");
-    let (_, fields) = descriptor.split_at_checked(80)?;
-    let blocks = u32::from_le_bytes(*fields.first_chunk()?);
-    let block_bytes = u16::from_le_bytes(*fields.get(48..)?.first_chunk()?);
-    let whole = u64::from(blocks) * u64::from(block_bytes);
-    let there = device.length_bytes();
-    (is_primary && there < whole).then(|| {
-        format!("has {there} of the {whole} bytes of its volume, as after an interrupted download")
-    })
 }
 
 /// What is not there but has the name of something at its beginning: that, and the place inside it

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use pagewell_disc::DiscOptions;
 
 use crate::engine::Engine;
 use crate::failure::usage;
@@ -21,6 +22,8 @@ pub(crate) struct Source {
     pub(crate) kind: &'static Kind,
     /// Where its bytes are.
     pub(crate) storage: Storage,
+    /// How it is shown, if it is a disc.
+    pub(crate) disc_options: DiscOptions,
 }
 
 impl Source {
@@ -60,16 +63,24 @@ impl Source {
 
     /// Parses what follows the prefix of a source, which is `text`.
     fn of_kind(kind: &'static Kind, text: &OsStr, rest: &[u8]) -> anyhow::Result<Self> {
+        let mut disc_options = DiscOptions::default();
         let storage = match kind.takes {
-            Takes::Path | Takes::Bytes if rest.is_empty() => return Err(no_path(kind.prefix)),
+            Takes::Path | Takes::Bytes | Takes::Disc if rest.is_empty() => {
+                return Err(no_path(kind.prefix));
+            }
             Takes::Path => Ok(Storage::Path(OsStr::from_bytes(rest).into())),
             Takes::Bytes => parse_bytes(rest),
+            Takes::Disc => parse_disc(rest, &mut disc_options),
             Takes::Size => parse_size(rest).map(Storage::Ram),
             Takes::Url(check) => parse_url(text, check).map(Storage::Url),
             Takes::Object(check) => parse_url(text, check).map(Storage::Object),
         };
         let storage = storage.map_err(|error| error.context(text.display().to_string()))?;
-        Ok(Self { kind, storage })
+        Ok(Self {
+            kind,
+            storage,
+            disc_options,
+        })
     }
 
     /// Opens it. `shown` is the source as it was given.
@@ -79,7 +90,7 @@ impl Source {
         purpose: Purpose,
         engine: &Engine,
     ) -> anyhow::Result<Opened> {
-        let opened = (self.kind.open)(&self.storage, shown, purpose, engine)?;
+        let opened = (self.kind.open)(self, shown, purpose, engine)?;
         Ok(Opened {
             is_remote: self.is_remote(),
             ..opened
@@ -96,11 +107,21 @@ impl Source {
         matches!(self.storage, Storage::Object(_))
     }
 
+    /// Whether its bytes may be those of a disc image.
+    pub(crate) fn may_be_disc(&self) -> bool {
+        match self.kind.takes {
+            Takes::Disc | Takes::Object(_) => true,
+            Takes::Path => self.kind == &kinds::PATH,
+            Takes::Bytes | Takes::Size | Takes::Url(_) => false,
+        }
+    }
+
     /// A plain path: a directory, an ISO image or a disk image, recognised by content.
     pub(crate) fn of_path(path: PathBuf) -> Self {
         Self {
             kind: &kinds::PATH,
             storage: Storage::Path(path),
+            disc_options: DiscOptions::default(),
         }
     }
 
@@ -126,6 +147,18 @@ impl Source {
         };
         let present = std::fs::metadata(path).map(|_| ());
         present.with_context(|| path.display().to_string())
+    }
+}
+
+/// Parses what has bytes, and takes options of a disc off its end. What looks like one and is part
+/// of the name of a file stays.
+fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage> {
+    let is_file = Path::new(OsStr::from_bytes(bytes))
+        .symlink_metadata()
+        .is_ok();
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !is_file => parse_bytes(options.take(text).map_err(usage)?.as_bytes()),
+        _ => parse_bytes(bytes),
     }
 }
 

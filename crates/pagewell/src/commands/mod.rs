@@ -3,6 +3,7 @@
 mod below;
 pub(crate) mod bench;
 pub(crate) mod cat;
+pub(crate) mod check;
 pub(crate) mod clients;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -41,6 +42,7 @@ pub(crate) enum Command {
     Cp(cp::CpArguments),
     Stat(stat::StatArguments),
     Sum(sum::SumArguments),
+    Check(check::CheckArguments),
     Probe(probe::ProbeArguments),
     Bench(bench::BenchArguments),
     Counters(counters::CountersArguments),
@@ -66,6 +68,7 @@ pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::
         Command::Cp(arguments) => cp::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Sum(arguments) => sum::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
         Command::Probe(arguments) => probe::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Counters(arguments) => counters::run(arguments),

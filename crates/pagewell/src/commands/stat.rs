@@ -11,6 +11,7 @@ use pagewell_source_object::KeptProbe;
 use pagewell_tree::{mode_text, type_text};
 use serde::Serialize;
 
+use crate::disc_facts::DiscFacts;
 use crate::engine::{Engine, EngineArguments};
 use crate::escape;
 use crate::failure::{self, Outcome};
@@ -62,6 +63,8 @@ struct SourceJson {
     files_available: u64,
     #[serde(flatten)]
     bucket: Option<BucketJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disc: Option<DiscFacts>,
 }
 
 /// How a bucket is changed.
@@ -128,6 +131,7 @@ fn examine(location: &Location, engine: &Engine) -> anyhow::Result<(StatJson, At
             files_total: statistics.files_total,
             files_available: statistics.files_available,
             bucket,
+            disc: place.disc.clone(),
         },
     };
     Ok((found, entry.attributes))
@@ -215,7 +219,8 @@ impl SourceJson {
         let (total, available) = (self.bytes_total, self.bytes_available);
         let [total, available] = [total, available].map(size::display);
         let text = format!("{description}, {access}, {total} with {available} available");
-        vec![("source", text)]
+        let disc = self.disc.as_ref().map(|disc| ("disc", disc.line()));
+        std::iter::once(("source", text)).chain(disc).collect()
     }
 }
 
@@ -232,6 +237,7 @@ mod tests {
             files_total: 0,
             files_available: 0,
             bucket,
+            disc: None,
         }
     }
 

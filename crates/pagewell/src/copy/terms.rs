@@ -344,6 +344,7 @@ mod tests {
             means_directory: true,
             is_image: false,
             files: Vec::new(),
+            disc: None,
         }
     }
 

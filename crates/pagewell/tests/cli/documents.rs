@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::support::{Fixture, run, tool};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "serve",
     "mount",
     "umount",
@@ -14,6 +14,7 @@ const COMMANDS: [&str; 18] = [
     "cp",
     "stat",
     "sum",
+    "check",
     "probe",
     "bench",
     "counters",

@@ -13,6 +13,7 @@ mod configuration;
 mod containers;
 mod copying;
 mod copying_many;
+mod discs;
 mod documents;
 mod everyday;
 mod folding;

@@ -1,0 +1,281 @@
+//! A look at every object of a tree: what cannot be read, and what other trees have.
+//!
+//! A directory is entered once however many names it has, so a maze of directories takes as long as
+//! its records. What is wrong is listed up to [`TROUBLES_MAX`] and counted behind that.
+
+use std::collections::HashSet;
+
+use pagewell_fs::{Call, Credentials, FileId, FileSystem, FileType, Result};
+
+use crate::compare::{Lack, Listing, NAMES_MAX, Named};
+use crate::options::TreeName;
+
+/// More lines than a person reads.
+const TROUBLES_MAX: usize = 1000;
+/// Pairs of directories that are compared: a maze has the square of its directories.
+const PAIRS_MAX: usize = 1 << 20;
+/// Bytes of one read.
+const READ_BYTES: u32 = 1 << 20;
+
+/// What is wrong with objects of a tree: lines with their paths.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Troubles {
+    /// The first of them.
+    pub lines: Vec<String>,
+    /// All of them.
+    pub count: u64,
+}
+
+impl Troubles {
+    fn add(&mut self, line: impl FnOnce() -> String) {
+        if self.lines.len() < TROUBLES_MAX {
+            self.lines.push(line());
+        }
+        self.count += 1;
+    }
+}
+
+/// What a tree holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Directories, each once, with the root.
+    pub directories: u64,
+    /// Names of regular files.
+    pub files: u64,
+    /// Names of symbolic links.
+    pub links: u64,
+    /// Names of devices, sockets and pipes.
+    pub others: u64,
+    /// Lengths of the files, together.
+    pub bytes: u64,
+}
+
+/// What was found in one tree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Walked {
+    /// What it holds.
+    pub counts: Counts,
+    /// What cannot be read.
+    pub unreadable: Troubles,
+}
+
+/// How much of files is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Their last byte: enough to see that they are there.
+    Ends,
+    /// All of it.
+    Data,
+}
+
+/// Is given the number of bytes that were looked at since the last time.
+pub type Tick<'a> = dyn FnMut(u64) + 'a;
+
+/// Looks at all objects of a tree.
+pub(crate) fn walk(tree: &dyn FileSystem, depth: Depth, tick: &mut Tick<'_>) -> Walked {
+    let mut walk = Walk {
+        tree,
+        depth,
+        walked: Walked::default(),
+        entered: HashSet::new(),
+        waiting: Vec::new(),
+    };
+    walk.enter(tree.root(), Vec::new());
+    while let Some((directory, path)) = walk.waiting.pop() {
+        walk.directory(&directory, &path, tick);
+    }
+    walk.walked
+}
+
+struct Walk<'a> {
+    tree: &'a dyn FileSystem,
+    depth: Depth,
+    walked: Walked,
+    entered: HashSet<FileId>,
+    /// Directories and their paths.
+    waiting: Vec<(FileId, Vec<u8>)>,
+}
+
+impl Walk<'_> {
+    fn enter(&mut self, directory: FileId, path: Vec<u8>) {
+        if self.entered.insert(directory) {
+            self.walked.counts.directories += 1;
+            self.waiting.push((directory, path));
+        }
+    }
+
+    fn directory(&mut self, id: &FileId, path: &[u8], tick: &mut Tick<'_>) {
+        let listing = match Listing::read(self.tree, id, (false, NAMES_MAX)) {
+            Ok(listing) => listing,
+            Err(error) => return self.trouble(path, &error.to_string()),
+        };
+        if !listing.is_whole {
+            self.trouble(path, "has more names than are looked at");
+        }
+        for named in listing.names.iter().rev() {
+            let path = [path, b"/", &named.name].concat();
+            if let Err(error) = self.object(named, &path, tick) {
+                self.trouble(&path, &error.to_string());
+            }
+        }
+    }
+
+    fn object(&mut self, named: &Named, path: &[u8], tick: &mut Tick<'_>) -> Result<()> {
+        let (Some(id), Some((kind, size))) = (named.id, named.shape) else {
+            self.trouble(path, "its attributes cannot be read");
+            return Ok(());
+        };
+        let superuser = Credentials::root();
+        let call = Call::new(&superuser, true);
+        let counts = &mut self.walked.counts;
+        match kind {
+            FileType::Directory => self.enter(id, path.to_vec()),
+            FileType::Regular => {
+                counts.files += 1;
+                counts.bytes = counts.bytes.saturating_add(size);
+                return self.data(&call, &id, size, tick);
+            }
+            FileType::Symlink => {
+                counts.links += 1;
+                self.tree.read_link(&call, &id)?;
+            }
+            _ => counts.others += 1,
+        }
+        Ok(())
+    }
+
+    fn data(&self, call: &Call<'_>, id: &FileId, size: u64, tick: &mut Tick<'_>) -> Result<()> {
+        let mut offset = match self.depth {
+            Depth::Ends => size.saturating_sub(1),
+            Depth::Data => 0,
+        };
+        while offset < size {
+            let reply = self.tree.read(call, id, offset, READ_BYTES)?;
+            let length = reply.payload.len() as u64;
+            if length == 0 {
+                let what = format!("ends at byte {offset} of {size}");
+                return Err(pagewell_fs::Error::Io(what));
+            }
+            offset += length;
+            tick(length);
+        }
+        Ok(())
+    }
+
+    fn trouble(&mut self, path: &[u8], what: &str) {
+        self.walked.unreadable.add(|| line(path, what));
+    }
+}
+
+/// All that `other` has and `ours` lacks, with paths in `other`.
+pub(crate) fn compare(
+    (ours, our_name): (&dyn FileSystem, TreeName),
+    (other, other_name): (&dyn FileSystem, TreeName),
+) -> Troubles {
+    let mut troubles = Troubles::default();
+    let mut entered = HashSet::new();
+    let mut waiting = vec![(ours.root(), other.root(), Vec::new())];
+    let list =
+        |tree, id: &FileId, name| Listing::read(tree, id, (name == TreeName::Iso, NAMES_MAX)).ok();
+    while let Some((our_id, other_id, path)) = waiting.pop() {
+        // Circles are entered once.
+        if entered.len() == PAIRS_MAX || !entered.insert((our_id, other_id)) {
+            continue;
+        }
+        let here = list(ours, &our_id, our_name);
+        // What cannot be read there is said of that tree.
+        let (Some(here), Some(there)) = (here, list(other, &other_id, other_name)) else {
+            continue;
+        };
+        let compared = here.against(&there);
+        for (named, lack) in compared.lacks {
+            let path = [&path[..], b"/", &named.name].concat();
+            troubles.add(|| match (lack, named.shape) {
+                (Lack::Bytes(here), Some((_, there))) => {
+                    line(&path, &format!("has {there} bytes there, and {here} here"))
+                }
+                _ => line(&path, "is only there"),
+            });
+        }
+        for (named, theirs) in compared.directories {
+            if let (Some(our_id), Some(other_id)) = (named.id, theirs.id) {
+                let path = [&path[..], b"/", &theirs.name].concat();
+                waiting.push((our_id, other_id, path));
+            }
+        }
+    }
+    troubles
+}
+
+fn line(path: &[u8], what: &str) -> String {
+    let path = if path.is_empty() { b"/" } else { path };
+    format!("{}: {what}", String::from_utf8_lossy(path).escape_debug())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_fs::{CreateMode, SetAttributes, Stability};
+    use pagewell_source_ram::RamFileSystem;
+
+    fn tree(files: &[(&str, usize)]) -> RamFileSystem {
+        let tree = RamFileSystem::new(1 << 20).unwrap();
+        let superuser = Credentials::root();
+        let call = Call::new(&superuser, true);
+        let made = tree.make_directory(&call, &tree.root(), b"sub", &SetAttributes::default());
+        let below = made.unwrap().entry.id;
+        let target = SetAttributes::default();
+        tree.make_symlink(&call, &below, b"link", b"there", &target)
+            .unwrap();
+        for (name, size) in files {
+            let mode = CreateMode::Unchecked(SetAttributes::default());
+            let made = tree.create(&call, &below, name.as_bytes(), &mode).unwrap();
+            let (id, bytes) = (made.entry.id, vec![1; *size]);
+            tree.write(&call, &id, 0, &bytes, Stability::Unstable)
+                .unwrap();
+        }
+        tree
+    }
+
+    #[test]
+    fn a_walk_counts_everything_once() {
+        let tree = tree(&[("a", 5), ("b", 0), ("c", 70_000)]);
+        for (depth, bytes) in [(Depth::Data, 70_005), (Depth::Ends, 2)] {
+            let mut read = 0;
+            let walked = walk(&tree, depth, &mut |bytes| read += bytes);
+            assert_eq!(read, bytes);
+            let expected = Counts {
+                directories: 2,
+                files: 3,
+                links: 1,
+                others: 0,
+                bytes: 70_005,
+            };
+            assert_eq!(walked.counts, expected);
+            assert_eq!(walked.unreadable, Troubles::default());
+        }
+    }
+
+    #[test]
+    fn what_is_only_in_the_other_tree_is_found_at_any_depth() {
+        let ours = tree(&[("a", 5), ("b", 9)]);
+        let other = tree(&[("a", 6), ("b", 8), ("c", 0)]);
+        let found = compare((&ours, TreeName::Udf), (&other, TreeName::RockRidge));
+        let lines = [
+            "/sub/a: has 6 bytes there, and 5 here",
+            "/sub/c: is only there",
+        ];
+        assert_eq!(found.lines, lines);
+        assert_eq!(found.count, 2);
+        let same = compare((&ours, TreeName::Udf), (&ours, TreeName::Udf));
+        assert_eq!(same, Troubles::default());
+    }
+
+    #[test]
+    fn lines_are_bounded_and_counted() {
+        let mut troubles = Troubles::default();
+        (0..1005).for_each(|number| troubles.add(|| line(b"", &number.to_string())));
+        assert_eq!((troubles.lines.len(), troubles.count), (TROUBLES_MAX, 1005));
+        assert_eq!(troubles.lines[7], "/: 7");
+    }
+}

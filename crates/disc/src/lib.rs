@@ -1,0 +1,21 @@
+//! Disc images: which of their trees is served, what the others have, and whether all is sound.
+//!
+//! The readers of formats know their own trees; this crate compares them.
+//!
+//! ```text
+//! bytes ──┬─ source-iso: Rock Ridge, 1999, Joliet, plain ─┐
+//!         └─ source-udf ──────────────────────────────────┴─ choose ──> one tree, and notes
+//! ```
+
+mod check;
+mod choose;
+mod compare;
+mod open;
+mod options;
+mod owner;
+
+pub use check::{Counts, Depth, Tick, Troubles, Walked};
+pub use choose::TreeFound;
+pub use open::{Disc, TreeChecked};
+pub use options::{DiscOptions, OPTIONS, TreeName};
+pub use owner::Owner;

@@ -1,0 +1,252 @@
+//! `pagewell check`.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::bail;
+use clap::Args;
+use pagewell_base::size;
+use pagewell_disc::{Depth, Disc, TreeChecked, Troubles};
+use pagewell_source_bytes::{VIOLATIONS_MAX, Violation, Violations};
+use serde::Serialize;
+
+use crate::disc_facts::DiscFacts;
+use crate::engine::{Engine, EngineArguments};
+use crate::escape;
+use crate::failure::{self, Outcome};
+use crate::open;
+use crate::output;
+use crate::progress::Progress;
+use crate::source::Source;
+
+/// Look at all of a disc image, and say what is wrong with it.
+///
+/// All objects of all trees of the image are looked at: what cannot be read, what one tree has and
+/// the one that is served lacks, and each place where the image departs from its format, with the
+/// clause. Of files the last byte is read, with --data all of them. The exit code is 1 when
+/// something is missing or departs from the format.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  pagewell check debian.iso                     structure, and whether all files are there
+  pagewell check --data iso:/dev/sr0            every byte of every file, too
+  pagewell check --json iso:https://host/a.iso  for programs")]
+pub(crate) struct CheckArguments {
+    /// Read all data of files
+    #[arg(long)]
+    data: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+    /// Disc images
+    #[arg(value_name = "SOURCE", required = true, value_hint = clap::ValueHint::AnyPath)]
+    sources: Vec<OsString>,
+    #[command(flatten)]
+    engine: EngineArguments,
+}
+
+/// What was found in one image.
+#[derive(Serialize)]
+struct CheckJson {
+    source: String,
+    #[serde(flatten)]
+    facts: DiscFacts,
+    /// What a reader must know.
+    notes: Vec<String>,
+    trees: Vec<TreeJson>,
+    /// By offset in the image.
+    violations: Vec<ViolationJson>,
+    /// Further ones, which are only counted.
+    violations_more: u64,
+    is_sound: bool,
+}
+
+#[derive(Serialize)]
+struct TreeJson {
+    tree: &'static str,
+    is_served: bool,
+    directories: u64,
+    files: u64,
+    links: u64,
+    others: u64,
+    bytes: u64,
+    unreadable: TroublesJson,
+    /// What it has and the tree that is served lacks.
+    only_there: TroublesJson,
+}
+
+#[derive(Serialize)]
+struct TroublesJson {
+    count: u64,
+    first: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct ViolationJson {
+    offset: u64,
+    clause: &'static str,
+    text: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
+    let engine = Engine::command(&arguments.engine)?;
+    let mut failures = 0;
+    let mut json = Vec::new();
+    for source in &arguments.sources {
+        match check(source, arguments.data, &engine) {
+            Ok(found) => {
+                failures += u64::from(!found.is_sound);
+                if arguments.json {
+                    json.push(found);
+                } else {
+                    output::print(found.text().as_bytes())?;
+                }
+            }
+            Err(error) => {
+                failures += 1;
+                failure::report(&failure::one_line(&error));
+            }
+        }
+    }
+    if arguments.json {
+        output::document(&json)?;
+    }
+    Ok(Outcome::from_failures(failures))
+}
+
+fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson> {
+    let source = Source::parse(text)?;
+    source.check_presence()?;
+    let shown = escape::text(text.as_encoded_bytes());
+    if !source.may_be_disc() {
+        bail!("{shown}: only disc images can be checked");
+    }
+    if source.storage.path().is_ok_and(Path::is_dir) {
+        bail!("{shown}: is a directory, and only disc images can be checked");
+    }
+    let violations = Arc::new(Violations::default());
+    let image = open::disc_bytes(&source.storage, engine)?;
+    let place = (&image.bytes, engine.cache()?);
+    let disc = Disc::noting(place, &source.disc_options, Some(violations.clone()))?;
+    let mut progress = Progress::new(true);
+    progress.begin(&shown);
+    let depth = if data { Depth::Data } else { Depth::Ends };
+    let checked = disc.check(depth, &mut |bytes| progress.add(bytes));
+    drop(progress);
+    let facts = DiscFacts::of(&disc, image.layers);
+    let (kept, more) = violations.list();
+    let is_readable = |tree: &TreeChecked| tree.walked.unreadable.count == 0;
+    let roots = disc.trees().iter();
+    let mut trees: Vec<TreeJson> = checked
+        .iter()
+        .map(|tree| TreeJson::of(tree, &disc))
+        .collect();
+    trees.sort_by_key(|tree| !tree.is_served);
+    Ok(CheckJson {
+        source: shown,
+        is_sound: kept.is_empty()
+            && facts.missing_bytes() == 0
+            && checked.iter().all(is_readable)
+            && roots.map(|tree| &tree.root_names).all(Result::is_ok),
+        facts,
+        notes: disc.notes(),
+        trees,
+        violations: kept.into_iter().map(ViolationJson::from).collect(),
+        violations_more: more,
+    })
+}
+
+impl TreeJson {
+    fn of(tree: &TreeChecked, disc: &Disc) -> Self {
+        let counts = &tree.walked.counts;
+        Self {
+            tree: tree.name.title(),
+            is_served: tree.name == disc.chosen(),
+            directories: counts.directories,
+            files: counts.files,
+            links: counts.links,
+            others: counts.others,
+            bytes: counts.bytes,
+            unreadable: (&tree.walked.unreadable).into(),
+            only_there: (&tree.lacking).into(),
+        }
+    }
+
+    fn text(&self, out: &mut String) {
+        let served = if self.is_served { " (served)" } else { "" };
+        let size = size::display(self.bytes);
+        let (directories, files, links) = (self.directories, self.files, self.links);
+        let others = match self.others {
+            0 => String::new(),
+            count => format!(", devices and pipes {count}"),
+        };
+        let _ = writeln!(
+            out,
+            "  {}{served}: directories {directories}, files {files} ({size}), links {links}{others}",
+            self.tree
+        );
+        for (troubles, title) in [
+            (&self.unreadable, "cannot be read"),
+            (&self.only_there, "only in this tree"),
+        ] {
+            troubles.text(title, out);
+        }
+    }
+}
+
+impl TroublesJson {
+    fn text(&self, title: &str, out: &mut String) {
+        if self.count == 0 {
+            return;
+        }
+        let _ = writeln!(out, "    {title}: {}", self.count);
+        for line in &self.first {
+            let _ = writeln!(out, "      {line}");
+        }
+    }
+}
+
+impl From<&Troubles> for TroublesJson {
+    fn from(troubles: &Troubles) -> Self {
+        Self {
+            count: troubles.count,
+            first: troubles.lines.clone(),
+        }
+    }
+}
+
+impl From<Violation> for ViolationJson {
+    fn from(violation: Violation) -> Self {
+        Self {
+            offset: violation.offset,
+            clause: violation.clause,
+            text: violation.text,
+        }
+    }
+}
+
+impl CheckJson {
+    fn text(&self) -> String {
+        let mut out = format!("{}: {}\n", self.source, self.facts.line());
+        for line in self.notes.iter().chain(&self.facts.lines()) {
+            let _ = writeln!(out, "  {line}");
+        }
+        for tree in &self.trees {
+            tree.text(&mut out);
+        }
+        for violation in &self.violations {
+            let (offset, clause, text) = (violation.offset, violation.clause, &violation.text);
+            let _ = writeln!(out, "  at byte {offset}: {clause}: {text}");
+        }
+        if self.violations_more > 0 {
+            let more = self.violations_more;
+            let _ = writeln!(out, "  and {more} more than these {VIOLATIONS_MAX}");
+        }
+        let verdict = if self.is_sound { "sound" } else { "not sound" };
+        let _ = writeln!(out, "  {verdict}");
+        out
+    }
+}

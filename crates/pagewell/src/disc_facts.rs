@@ -1,0 +1,192 @@
+//! What a disc image says of itself, for people and for programs.
+
+use pagewell_base::size;
+use pagewell_disc::Disc;
+use pagewell_source_iso::{BootEntry, BootMedium, Survey};
+use serde::Serialize;
+
+use crate::escape;
+use crate::time_text::seconds_text;
+
+/// See the module's text.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DiscFacts {
+    /// What is around the image, outermost first.
+    layers: Vec<String>,
+    label: String,
+    served: &'static str,
+    /// The trees that it has, that which is served first.
+    found: Vec<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    iso: Option<IsoFacts>,
+    missing_bytes: u64,
+}
+
+/// What descriptors of ISO 9660 say.
+#[derive(Clone, Debug, Serialize)]
+struct IsoFacts {
+    system: String,
+    publisher: String,
+    preparer: String,
+    application: String,
+    created: Option<String>,
+    is_high_sierra: bool,
+    block_bytes: u32,
+    volume_blocks: u32,
+    /// First sectors of its sessions.
+    sessions: Vec<u64>,
+    boot: Vec<BootFacts>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct BootFacts {
+    platform: String,
+    medium: String,
+    is_bootable: bool,
+    position: u64,
+    length_bytes: u64,
+}
+
+impl DiscFacts {
+    /// Of an open disc.
+    pub(crate) fn of(disc: &Disc, layers: Vec<String>) -> Self {
+        let served = disc.chosen().title();
+        let others = disc.trees().iter().map(|tree| tree.name.title());
+        let others = others.filter(|title| *title != served);
+        Self {
+            layers,
+            label: shown(disc.label()),
+            served,
+            found: std::iter::once(served).chain(others).collect(),
+            iso: disc.iso().map(IsoFacts::of),
+            missing_bytes: disc.iso().map_or(0, Survey::missing_bytes),
+        }
+    }
+
+    /// Bytes of its volume that are not in the image.
+    pub(crate) fn missing_bytes(&self) -> u64 {
+        self.missing_bytes
+    }
+
+    /// One line: its label, what it has, and what of that is served.
+    pub(crate) fn line(&self) -> String {
+        let label = match self.label.as_str() {
+            "" => "no label".to_owned(),
+            label => format!("label '{label}'"),
+        };
+        let sessions = match self.iso.as_ref().map_or(0, |iso| iso.sessions.len()) {
+            0 | 1 => String::new(),
+            count => format!(", {count} sessions"),
+        };
+        let found = self.found.join(", ");
+        let layers: String = self
+            .layers
+            .iter()
+            .map(|layer| format!("{layer}, "))
+            .collect();
+        format!(
+            "{layers}{label}{sessions}, {} is served, of: {found}",
+            self.served
+        )
+    }
+
+    /// Further lines: by whom it was made, what boots, what is missing.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if let Some(iso) = &self.iso {
+            lines.extend(iso.lines());
+        }
+        lines
+    }
+}
+
+impl IsoFacts {
+    fn of(survey: &Survey) -> Self {
+        Self {
+            system: shown(&survey.system),
+            publisher: shown(&survey.publisher),
+            preparer: shown(&survey.preparer),
+            application: shown(&survey.application),
+            created: survey.created.map(|time| seconds_text(time.seconds)),
+            is_high_sierra: survey.is_high_sierra,
+            block_bytes: survey.block_bytes,
+            volume_blocks: survey.volume_blocks,
+            sessions: survey.sessions.iter().map(|it| it.sector).collect(),
+            boot: survey.boot.iter().map(BootFacts::of).collect(),
+        }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let format = if self.is_high_sierra {
+            "High Sierra"
+        } else {
+            "ISO 9660"
+        };
+        let volume = u64::from(self.volume_blocks) * u64::from(self.block_bytes);
+        let mut lines = vec![format!(
+            "{format}: {} in blocks of {} bytes",
+            size::display(volume),
+            self.block_bytes
+        )];
+        for (title, text) in [
+            ("created", self.created.as_deref().unwrap_or_default()),
+            ("system", &self.system),
+            ("publisher", &self.publisher),
+            ("preparer", &self.preparer),
+            ("application", &self.application),
+        ] {
+            if !text.is_empty() {
+                lines.push(format!("{title}: {text}"));
+            }
+        }
+        if self.sessions.len() > 1 {
+            let sectors: Vec<String> = self.sessions.iter().map(u64::to_string).collect();
+            lines.push(format!("sessions begin at sectors {}", sectors.join(", ")));
+        }
+        lines.extend(self.boot.iter().map(BootFacts::line));
+        lines
+    }
+}
+
+impl BootFacts {
+    fn of(entry: &BootEntry) -> Self {
+        let platform = match entry.platform {
+            0 => "x86".to_owned(),
+            1 => "PowerPC".to_owned(),
+            2 => "Mac".to_owned(),
+            0xef => "EFI".to_owned(),
+            other => format!("platform {other}"),
+        };
+        let medium = match entry.medium {
+            BootMedium::None => "as it is".to_owned(),
+            BootMedium::Floppy(kibibytes) => format!("as a floppy disk of {kibibytes} KiB"),
+            BootMedium::HardDisk => "as a hard disk".to_owned(),
+            BootMedium::Unknown(number) => format!("as medium {number}"),
+        };
+        Self {
+            platform,
+            medium,
+            is_bootable: entry.bootable,
+            position: entry.position,
+            length_bytes: entry.length_bytes,
+        }
+    }
+
+    fn line(&self) -> String {
+        let (platform, medium) = (&self.platform, &self.medium);
+        let not = if self.is_bootable {
+            ""
+        } else {
+            " (not marked bootable)"
+        };
+        let length = size::display(self.length_bytes);
+        format!(
+            "boots {platform} {medium}{not}: {length} at byte {}",
+            self.position
+        )
+    }
+}
+
+fn shown(text: &str) -> String {
+    escape::text(text.as_bytes())
+}
