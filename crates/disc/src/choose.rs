@@ -6,7 +6,7 @@
 //! image has do not tell which of its trees is meant.
 //!
 //! **Rule.** The root directories are compared. The tree that lacks least of what the others have
-//! there is chosen, and of equal ones the first in the order of [`TreeName`]. What it lacks is kept,
+//! there is chosen, and of equal ones the first in the order of [`TreeName`]. What it lacks is kept
 //! to be said: nothing is left out in silence.
 //!
 //! ```text

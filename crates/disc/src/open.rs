@@ -6,7 +6,8 @@ use pagewell_cache::Cache;
 use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::{Bytes, Violations};
-use pagewell_source_iso::{IsoFileSystem, IsoOptions, Survey, survey};
+use pagewell_source_iso::{IsoFileSystem, IsoOptions, Session, Survey, survey};
+use pagewell_source_udf::{Description, UdfFileSystem};
 
 use crate::check::{Depth, Tick, Troubles, Walked, compare, walk};
 use crate::choose::{Candidate, TreeFound, choose};
@@ -15,10 +16,17 @@ use crate::owner::{Owned, Owner};
 
 /// See the module's text.
 pub struct Disc {
-    candidates: Vec<Candidate>,
+    found: Found,
     chosen: usize,
     trees: Vec<TreeFound>,
-    iso: Option<Survey>,
+}
+
+/// What readers of formats make of an image.
+struct Found {
+    candidates: Vec<Candidate>,
+    iso: Result<Survey, OpenError>,
+    /// Nothing of an image that names no UDF.
+    udf: Option<Result<Description, OpenError>>,
 }
 
 impl Disc {
@@ -36,17 +44,42 @@ impl Disc {
         options: &DiscOptions,
         violations: Option<Arc<Violations>>,
     ) -> Result<Self, OpenError> {
+        let mut found = Found::iso((bytes, cache), options, violations.clone())?;
+        let wants_session = options.session != Session::Default;
+        if !wants_session || options.tree == Some(TreeName::Udf) {
+            found.add_udf(bytes, violations);
+        }
+        if found.candidates.is_empty() {
+            return Err(found.refusal());
+        }
+        let (chosen, trees) = choose(&found.candidates, options.tree).map_err(|reason| {
+            let cut = found.iso.as_ref().ok().and_then(shortfall);
+            let cut = cut.map_or_else(String::new, |cut| format!(" (it {cut})"));
+            OpenError::new(bytes.name(), &format!("{reason}{cut}"))
+        })?;
+        Ok(Self {
+            found,
+            chosen,
+            trees,
+        })
+    }
+}
+
+impl Found {
+    fn iso(
+        (bytes, cache): (&Bytes, &Cache),
+        options: &DiscOptions,
+        violations: Option<Arc<Violations>>,
+    ) -> Result<Self, OpenError> {
         let iso_options = IsoOptions {
             tree: None,
             session: options.session,
             case: options.case,
+            charset: options.charset,
             keeps_compressed: options.keeps_compressed,
             violations,
         };
-        let (iso, refusal) = match survey(bytes, &iso_options) {
-            Ok(survey) => (Some(survey), None),
-            Err(refusal) => (None, Some(refusal)),
-        };
+        let iso = survey(bytes, &iso_options);
         let mut candidates = Vec::new();
         for found in iso.iter().flat_map(|survey| &survey.trees) {
             let name = TreeName::of_iso(found.kind);
@@ -57,21 +90,39 @@ impl Disc {
             let tree: Arc<dyn FileSystem> = Arc::new(IsoFileSystem::of_bytes(bytes, cache, &one)?);
             candidates.push(Candidate { name, tree });
         }
-        leave_out_plain(&mut candidates, options.tree);
-        if let (true, Some(refusal)) = (candidates.is_empty(), refusal) {
-            return Err(refusal);
+        // Rock Ridge shows all that the plain tree has: the same records.
+        let has_more = candidates.iter().any(|it| it.name == TreeName::RockRidge);
+        if has_more && options.tree != Some(TreeName::Iso) {
+            candidates.retain(|it| it.name != TreeName::Iso);
         }
-        let (chosen, trees) = choose(&candidates, options.tree).map_err(|reason| {
-            let cut = iso.as_ref().and_then(shortfall);
-            let cut = cut.map_or_else(String::new, |cut| format!(" (it {cut})"));
-            OpenError::new(bytes.name(), &format!("{reason}{cut}"))
-        })?;
         Ok(Self {
             candidates,
-            chosen,
-            trees,
             iso,
+            udf: None,
         })
+    }
+
+    fn add_udf(&mut self, bytes: &Bytes, violations: Option<Arc<Violations>>) {
+        if !UdfFileSystem::is_named_in(bytes).unwrap_or(false) {
+            return;
+        }
+        let opened = UdfFileSystem::of_bytes(bytes, violations);
+        self.udf = Some(opened.map(|udf| {
+            let description = udf.description().clone();
+            self.candidates.push(Candidate {
+                name: TreeName::Udf,
+                tree: Arc::new(udf),
+            });
+            description
+        }));
+    }
+
+    /// Why there is no tree.
+    fn refusal(self) -> OpenError {
+        match (self.udf, self.iso) {
+            (Some(Err(refusal)), _) | (_, Err(refusal)) => refusal,
+            (_, Ok(survey)) => OpenError::new(&survey.label, "no tree of files"),
+        }
     }
 }
 
@@ -79,7 +130,7 @@ impl Disc {
     /// The tree that is served; dropping the disc closes the others.
     #[must_use]
     pub fn into_filesystem(mut self, owner: Owner) -> Arc<dyn FileSystem> {
-        let tree = self.candidates.swap_remove(self.chosen).tree;
+        let tree = self.found.candidates.swap_remove(self.chosen).tree;
         if owner.is_none() {
             return tree;
         }
@@ -101,23 +152,35 @@ impl Disc {
     /// The name of its volume.
     #[must_use]
     pub fn label(&self) -> &str {
-        self.iso.as_ref().map_or("", |survey| &survey.label)
+        match (self.chosen(), self.udf(), self.iso()) {
+            (TreeName::Udf, Some(udf), _) | (_, Some(udf), None) => &udf.label,
+            (_, _, Some(iso)) => &iso.label,
+            (_, None, None) => "",
+        }
     }
 
     /// What is known of it as a disc of ISO 9660, if it is one.
     #[must_use]
     pub fn iso(&self) -> Option<&Survey> {
-        self.iso.as_ref()
+        self.found.iso.as_ref().ok()
+    }
+
+    /// What is known of it as a disc of UDF, if it is one.
+    #[must_use]
+    pub fn udf(&self) -> Option<&Description> {
+        self.found.udf.as_ref()?.as_ref().ok()
     }
 
     /// What its reader must know: what is missing, and what other trees have.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        let cut = self.iso.as_ref().and_then(shortfall);
-        let has_udf = self.iso.as_ref().is_some_and(|survey| survey.has_udf);
-        let udf = has_udf.then(|| "it also has a UDF file system, which is not read".to_owned());
+        let cut = self.iso().and_then(shortfall);
+        let damaged = match &self.found.udf {
+            Some(Err(error)) => Some(format!("its UDF file system cannot be read: {error}")),
+            Some(Ok(_)) | None => None,
+        };
         let also = self.trees.iter().filter_map(TreeFound::also_has);
-        cut.into_iter().chain(udf).chain(also).collect()
+        cut.into_iter().chain(damaged).chain(also).collect()
     }
 
     /// Looks at all objects of all trees; `tick` is given the bytes of data that were read.
@@ -131,11 +194,11 @@ impl Disc {
                 (&*candidate.tree, candidate.name),
             ),
         };
-        self.candidates.iter().map(check).collect()
+        self.found.candidates.iter().map(check).collect()
     }
 
     fn served(&self) -> &Candidate {
-        &self.candidates[self.chosen]
+        &self.found.candidates[self.chosen]
     }
 }
 
@@ -159,12 +222,4 @@ fn shortfall(survey: &Survey) -> Option<String> {
     (missing > 0).then(|| {
         format!("has {there} of the {whole} bytes of its volume, as after an interrupted download")
     })
-}
-
-/// Rock Ridge shows all that the plain tree has: the same records.
-fn leave_out_plain(candidates: &mut Vec<Candidate>, wanted: Option<TreeName>) {
-    let has_more = candidates.iter().any(|it| it.name == TreeName::RockRidge);
-    if has_more && wanted != Some(TreeName::Iso) {
-        candidates.retain(|it| it.name != TreeName::Iso);
-    }
 }

@@ -1,6 +1,6 @@
 //! How to show a disc, as a user writes it: `IMAGE?tree=udf&session=2`.
 
-use pagewell_source_iso::{Case, Session, TreeKind};
+use pagewell_source_iso::{Case, Charset, Session, TreeKind};
 
 use crate::owner::Owner;
 
@@ -77,6 +77,8 @@ pub struct DiscOptions {
     pub session: Session,
     /// The letters of names of plain ISO 9660.
     pub case: Case,
+    /// The character set of names of ISO 9660 and Rock Ridge that are not UTF-8.
+    pub charset: Option<Charset>,
     /// Whether files that zisofs compressed are shown as they are recorded.
     pub keeps_compressed: bool,
     /// Other owners and modes than those recorded.
@@ -84,21 +86,26 @@ pub struct DiscOptions {
 }
 
 /// The options as they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 8] = [
+pub const OPTIONS: [(&str, &str); 9] = [
     (
         "tree=auto|udf|rr|iso1999|joliet|iso",
-        "Which tree of the image: by itself the one that lacks least of what the others have, and of \
-         equal ones Rock Ridge, UDF, ISO 9660:1999, Joliet and plain ISO 9660, in this order.",
+        "Which tree of the image: by itself the one that lacks least of what the others have, and \
+         of equal ones Rock Ridge, UDF, ISO 9660:1999, Joliet and plain ISO 9660, in this order.",
     ),
     (
         "session=last|NUMBER",
-        "Which session of a disc of ISO 9660 that was written in several: the last one, or by number \
-         from 1; by itself that which the disc begins with, as other programs take it.",
+        "Which session of a disc of ISO 9660 that was written in several: the last one, or by \
+         number from 1; by itself that which the disc begins with, as other programs take it.",
     ),
     (
         "case=auto|lower|upper|keep",
-        "Letters of names of plain ISO 9660: by itself small ones, unless the writer recorded small \
-         ones.",
+        "Letters of names of plain ISO 9660: by itself small ones, unless the writer recorded \
+         small ones.",
+    ),
+    (
+        "charset=NAME",
+        "The character set of names of ISO 9660 and Rock Ridge that are not UTF-8, such as \
+         shift_jis or windows-1252: by itself they are shown byte by byte.",
     ),
     (
         "zisofs=on|off",
@@ -124,6 +131,7 @@ impl DiscOptions {
             "tree" => self.tree = Some(word(&TREES, name, value)?),
             "session" => self.session = session(value)?,
             "case" => self.case = word(&CASES, name, value)?,
+            "charset" => self.charset = Some(charset(value)?),
             "zisofs" => self.keeps_compressed = !word(&SWITCH, name, value)?,
             "uid" => self.owner.uid = Some(number(name, value)?),
             "gid" => self.owner.gid = Some(number(name, value)?),
@@ -169,6 +177,11 @@ fn session(value: &str) -> Result<Session, String> {
     };
     let wanted = || format!("session={value}: last, or a number from 1 is wanted");
     number.map(Session::Number).ok_or_else(wanted)
+}
+
+fn charset(value: &str) -> Result<Charset, String> {
+    let unknown = || format!("charset={value}: no such character set is known");
+    Charset::named(value).ok_or_else(unknown)
 }
 
 fn number(name: &str, value: &str) -> Result<u32, String> {
@@ -218,6 +231,7 @@ mod tests {
             ("x?case=", "auto, lower, upper, keep"),
             ("x?session=0", "from 1"),
             ("x?session=first", "from 1"),
+            ("x?charset=klingon", "no such character set"),
             ("x?uid=me", "a number"),
             ("x?mode=0999", "0755"),
             ("x?dmode=17777", "0755"),
@@ -233,6 +247,7 @@ mod tests {
             let (name, values) = form.split_once('=').unwrap();
             let value = match values {
                 "NUMBER" => "7",
+                "NAME" => "shift_jis",
                 "OCTAL" => "0755",
                 words => words.split('|').next().unwrap(),
             };

@@ -3,6 +3,7 @@
 use pagewell_base::size;
 use pagewell_disc::Disc;
 use pagewell_source_iso::{BootEntry, BootMedium, Survey};
+use pagewell_source_udf::Description;
 use serde::Serialize;
 
 use crate::escape;
@@ -19,6 +20,8 @@ pub(crate) struct DiscFacts {
     found: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     iso: Option<IsoFacts>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    udf: Option<UdfFacts>,
     missing_bytes: u64,
 }
 
@@ -36,6 +39,16 @@ struct IsoFacts {
     /// First sectors of its sessions.
     sessions: Vec<u64>,
     boot: Vec<BootFacts>,
+}
+
+/// What descriptors of UDF say.
+#[derive(Clone, Debug, Serialize)]
+struct UdfFacts {
+    revision: String,
+    label: String,
+    created: Option<String>,
+    block_bytes: u32,
+    partitions: Vec<String>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -59,6 +72,7 @@ impl DiscFacts {
             served,
             found: std::iter::once(served).chain(others).collect(),
             iso: disc.iso().map(IsoFacts::of),
+            udf: disc.udf().map(UdfFacts::of),
             missing_bytes: disc.iso().map_or(0, Survey::missing_bytes),
         }
     }
@@ -96,6 +110,7 @@ impl DiscFacts {
         if let Some(iso) = &self.iso {
             lines.extend(iso.lines());
         }
+        lines.extend(self.udf.as_ref().map(UdfFacts::line));
         lines
     }
 }
@@ -145,6 +160,33 @@ impl IsoFacts {
         }
         lines.extend(self.boot.iter().map(BootFacts::line));
         lines
+    }
+}
+
+impl UdfFacts {
+    fn of(description: &Description) -> Self {
+        let kinds = description.partitions.iter();
+        Self {
+            revision: description.revision_text(),
+            label: shown(&description.label),
+            created: description.created.map(|time| seconds_text(time.seconds)),
+            block_bytes: description.block_bytes,
+            partitions: kinds.map(ToString::to_string).collect(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let created = match &self.created {
+            Some(time) => format!(", created {time}"),
+            None => String::new(),
+        };
+        format!(
+            "UDF {}: label '{}'{created}, blocks of {} bytes, partitions: {}",
+            self.revision,
+            self.label,
+            self.block_bytes,
+            self.partitions.join(", ")
+        )
     }
 }
 

@@ -193,7 +193,7 @@ impl Location {
                 Ok(SourceKind::Directory) => {
                     return self.place(open::directory(path, purpose)?, b"/", follow);
                 }
-                Ok(SourceKind::Iso) => {
+                Ok(SourceKind::Disc) => {
                     let storage = Storage::Path(path.to_owned());
                     let shown = self.shown();
                     let options = DiscOptions::default();

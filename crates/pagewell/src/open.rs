@@ -100,17 +100,17 @@ impl Purpose {
 /// A source that is open.
 pub(crate) struct Opened {
     /// What it serves.
-    pub(crate) tree: Tree,
+    pub tree: Tree,
     /// Whether a server has its objects.
-    pub(crate) is_remote: bool,
+    pub is_remote: bool,
     /// The name of the only file, when it is a disk image.
-    pub(crate) only_file: Option<Vec<u8>>,
+    pub only_file: Option<Vec<u8>>,
     /// The files and block devices that an image lies in.
-    pub(crate) files: Vec<FileIdentity>,
+    pub files: Vec<FileIdentity>,
     /// What it says of itself, when it is a disc.
-    pub(crate) disc: Option<DiscFacts>,
+    pub disc: Option<DiscFacts>,
     /// How much of memory may wait to be written to it, if it is written through the page cache.
-    pub(crate) dirty_limit: Option<DirtyLimit>,
+    pub dirty_limit: Option<DirtyLimit>,
 }
 
 impl Opened {
@@ -142,7 +142,7 @@ pub(crate) fn path(
     refuse_a_place_inside(path, shown, purpose)?;
     match recognise(path)? {
         SourceKind::Directory => whole_directory(path, purpose, engine),
-        SourceKind::Iso => disc(storage, &DiscOptions::default(), (shown, purpose), engine),
+        SourceKind::Disc => disc(storage, &DiscOptions::default(), (shown, purpose), engine),
         SourceKind::Other => unrecognised(path, shown, purpose, engine),
         SourceKind::Unreadable(what) => Err(unreadable(shown, &what)),
     }

@@ -14,6 +14,7 @@ use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
 use pagewell_source_iso::{self as iso, NotIso};
+use pagewell_source_udf::{self as udf, NotUdf};
 
 use crate::storage::Storage;
 use crate::storage::contained::{self, Trouble};
@@ -23,8 +24,9 @@ use crate::storage::contained::{self, Trouble};
 pub(crate) enum SourceKind {
     /// A directory.
     Directory,
-    /// An ISO 9660 image, in a file or on a block device, maybe with wrappings around it.
-    Iso,
+    /// The image of a disc (ISO 9660, UDF), in a file or on a block device, maybe with wrappings
+    /// around it.
+    Disc,
     /// An optical image that cannot be read; the text says what it is, with its article.
     Unreadable(String),
     /// Any other file or block device.
@@ -63,8 +65,14 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
 /// Looks at what a device holds: anything but a directory.
 fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     let failed = |error: pagewell_device::Error| OpenError::new(device.name(), &error.to_string());
+    let named = udf::recognise(device).map_err(failed)?;
     Ok(match iso::recognise(device).map_err(failed)? {
-        Ok(()) => SourceKind::Iso,
+        Ok(()) => SourceKind::Disc,
+        Err(_) if named.is_ok() => SourceKind::Disc,
+        Err(_) if named == Err(NotUdf::NoAnchor) => {
+            let why = NotUdf::NoAnchor;
+            SourceKind::Unreadable(format!("a UDF image that cannot be read: {why}"))
+        }
         Err(NotIso::Unsupported(what)) => {
             SourceKind::Unreadable(format!("{what}, which is not supported by this version"))
         }
@@ -88,7 +96,7 @@ pub(crate) fn why_plain(path: &Path, kind: &SourceKind) -> Option<String> {
                 "it looks like {what}, not like the image of a disc"
             ))
         }
-        SourceKind::Directory | SourceKind::Iso | SourceKind::Other => None,
+        SourceKind::Directory | SourceKind::Disc | SourceKind::Other => None,
     }
 }
 
@@ -121,7 +129,7 @@ pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
             let is_source = match recognise(whole).ok()? {
                 // What is in a directory is written with a slash, and is not there.
                 SourceKind::Directory => behind.starts_with(b":"),
-                SourceKind::Iso => true,
+                SourceKind::Disc => true,
                 SourceKind::Unreadable(_) | SourceKind::Other => false,
             };
             is_source.then_some((whole, inside))
@@ -234,7 +242,7 @@ mod tests {
         let mut image = vec![0u8; 20 * 2048];
         image[32768..32774].copy_from_slice(b"\x01CD001");
         std::fs::write(&file, &image).unwrap();
-        assert_eq!(recognise(&file), Ok(SourceKind::Iso));
+        assert_eq!(recognise(&file), Ok(SourceKind::Disc));
         image[32768..32774].copy_from_slice(b"\x00NSR02");
         std::fs::write(&file, &image).unwrap();
         assert!(matches!(recognise(&file), Ok(SourceKind::Unreadable(_))));

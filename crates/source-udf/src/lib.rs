@@ -58,7 +58,7 @@ use pagewell_cache::Cache;
 use pagewell_device::{Device, read_exact};
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{FileId, Result};
-use pagewell_source_bytes::{Readable, Violations};
+use pagewell_source_bytes::{Bytes, Readable, Violations};
 
 pub use anchor::NotUdf;
 pub use description::{Description, PartitionKind};
@@ -100,8 +100,22 @@ impl UdfFileSystem {
         cache: &Cache,
         violations: Option<Arc<Violations>>,
     ) -> Result<Self, OpenError> {
-        let (tree, description) = open::open(&device, cache, violations)?;
+        Self::of_bytes(&Bytes::new(cache.open(device)), violations)
+    }
+
+    /// Opens the file system in `bytes`; with `violations`, every departure from the format is
+    /// noted there.
+    pub fn of_bytes(bytes: &Bytes, violations: Option<Arc<Violations>>) -> Result<Self, OpenError> {
+        let (tree, description) = open::open(bytes, violations)?;
         Ok(Self { tree, description })
+    }
+
+    /// Whether the bytes name a UDF file system, sound or not.
+    pub fn is_named_in(bytes: &Bytes) -> Result<bool> {
+        anchor::is_named(&Readable {
+            length_bytes: bytes.length_bytes(),
+            read: &|position, target: &mut [u8]| bytes.read(position, target, true),
+        })
     }
 
     /// The facts of the volume.

@@ -3,8 +3,6 @@
 use std::hash::Hasher;
 use std::sync::Arc;
 
-use pagewell_cache::Cache;
-use pagewell_device::Device;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::{Bytes, Readable, Violations};
@@ -26,14 +24,13 @@ use super::{metadata, sparing, virtual_table};
 const PRIMARY_TIME: usize = 376;
 
 pub(crate) fn open(
-    device: &Arc<dyn Device>,
-    cache: &Cache,
+    bytes: &Bytes,
     violations: Option<Arc<Violations>>,
 ) -> Result<(Tree, Description), OpenError> {
-    let image = Image::new(Bytes::new(cache.open(device.clone())), violations);
+    let image = Image::new(bytes.clone(), violations);
     open_image(image).map_err(|error| {
         let text = error.to_string();
-        OpenError::new(device.name(), error.trouble().unwrap_or(&text))
+        OpenError::new(bytes.name(), error.trouble().unwrap_or(&text))
     })
 }
 

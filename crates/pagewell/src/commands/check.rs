@@ -185,7 +185,8 @@ impl TreeJson {
         };
         let _ = writeln!(
             out,
-            "  {}{served}: directories {directories}, files {files} ({size}), links {links}{others}",
+            "  {}{served}: directories {directories}, files {files} ({size}), \
+             links {links}{others}",
             self.tree
         );
         for (troubles, title) in [

@@ -133,3 +133,38 @@ fn check_finds_what_is_missing_and_what_another_tree_has() {
         listed.err
     );
 }
+
+#[test]
+fn files_that_only_udf_has_are_shown() {
+    let fixture = Fixture::new();
+    fs::create_dir(fixture.tree().join("sources")).unwrap();
+    fs::write(fixture.tree().join("sources/install.wim"), bytes(70_001, 4)).unwrap();
+    fs::write(fixture.tree().join("README.TXT"), "a note").unwrap();
+    let made = [
+        "genisoimage",
+        "-quiet",
+        "-V",
+        "WIN",
+        "-udf",
+        "-hide",
+        "sources",
+        "-o",
+        "w.iso",
+        "tree",
+    ];
+    tool(fixture.path(), &made);
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    let data = run(&["cat", "w.iso::/sources/install.wim"]).done();
+    assert!(data == bytes(70_001, 4));
+    let stat = run(&["stat", "w.iso"]).text();
+    let line = "disc: label 'WIN', UDF is served, of: UDF, ISO 9660";
+    assert!(stat.contains(line), "{stat}");
+    let plain = run(&["ls", "iso:w.iso?tree=iso"]);
+    assert!(
+        plain.err.contains("the UDF tree also has sources"),
+        "{}",
+        plain.err
+    );
+    let checked = run(&["check", "w.iso"]).text();
+    assert!(checked.contains("UDF 1.02: label 'WIN'"), "{checked}");
+}

@@ -23,7 +23,7 @@ const OPEN: [(&str, usize); 13] = [
     ("logging", 9),
     ("monitor", 10),
     ("nfs3d", 12),
-    ("pagewell", 221),
+    ("pagewell", 218),
     ("source-dir", 15),
     ("source-image", 10),
     ("source-iso", 41),
