@@ -327,6 +327,11 @@ impl Place {
             .then(|| FileIdentity::of_local(&entry.attributes))
     }
 
+    /// Whether its objects may have extended attributes and access control lists.
+    pub(crate) fn has_extended_attributes(&self) -> bool {
+        self.tree.filesystem.extended_attributes().is_some()
+    }
+
     /// Whether its objects are in nothing that another source could have, too: not in a directory
     /// and not on a server.
     pub(crate) fn is_alone(&self) -> bool {

@@ -222,16 +222,14 @@ impl Hand {
         }
         let lists_only = wanted == Extended::Lists;
         let place = original.place;
-        let Some(local) = place.tree.local() else {
-            if place.is_remote {
-                let what = "an NFS server does not tell extended attributes and access control \
-                            lists: none are kept";
-                self.lost(what.into())?;
-            }
+        if place.is_remote {
+            let what = "an NFS server does not tell extended attributes and access control lists: \
+                        none are kept";
+            self.lost(what.into())?;
             return Ok(Vec::new());
-        };
+        }
         let (entry, call) = (&original.entry, place.tree.call());
-        let extended = local.extended_attributes().filter(|_| {
+        let extended = place.tree.filesystem.extended_attributes().filter(|_| {
             // Those of other types could not be copied.
             let file_type = entry.attributes.file_type;
             matches!(file_type, FileType::Regular | FileType::Directory)

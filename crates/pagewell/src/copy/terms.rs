@@ -110,7 +110,7 @@ impl Terms {
         self.folds_case
             || self.has_names(original)
             || *several && original.path.is_none()
-            || keep.extended != Extended::Nothing && original.place.is_local()
+            || keep.extended != Extended::Nothing && original.place.has_extended_attributes()
     }
 
     /// Whether two objects are one. Directories of this machine can be open twice, and so can

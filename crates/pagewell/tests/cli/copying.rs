@@ -93,6 +93,32 @@ fn an_image_is_unpacked_as_xorriso_does() {
 }
 
 #[test]
+fn extended_attributes_of_an_image_are_kept() {
+    use rustix::fs::{XattrFlags, getxattr, setxattr};
+    let fixture = Fixture::new();
+    for name in ["a", "sub"] {
+        let path = fixture.tree().join(name);
+        setxattr(path, "user.note", name.as_bytes(), XattrFlags::empty()).unwrap();
+    }
+    tool(
+        fixture.path(),
+        &[
+            "xorriso", "-xattr", "on", "-outdev", "x.iso", "-map", "tree", "/",
+        ],
+    );
+    run_in(fixture.path(), &["cp", "-a", "x.iso", "all"]).done();
+    run_in(fixture.path(), &["cp", "-rp", "x.iso", "usual"]).done();
+    for name in ["a", "sub"] {
+        let mut value = [0; 256];
+        let path = fixture.path().join("all").join(name);
+        let length = getxattr(path, "user.note", &mut value[..]).unwrap();
+        assert_eq!(&value[..length], name.as_bytes());
+        let path = fixture.path().join("usual").join(name);
+        assert!(getxattr(path, "user.note", &mut value[..]).is_err());
+    }
+}
+
+#[test]
 fn single_files_take_the_name_they_are_given() {
     let fixture = Fixture::new();
     fixture.iso();
