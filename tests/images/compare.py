@@ -9,7 +9,7 @@ Writers change things by themselves, so of names, modes, owners, times, targets 
 - the source stands where any reader shows the source's value, Pagewell included;
 - where none does, the value stands that most of the other readers show, never Pagewell's alone; such
   entries are counted as `changed`;
-- kind, length and bytes are the source's, whatever the readers say.
+- kind, length, bytes and extended attributes are the source's, whatever the readers say.
 
 Where a format folds names, entries are found by their bytes, and directories by what is in them; a
 name is right when it is, but for case, version and last dot, the source's or what most others show.
@@ -33,7 +33,10 @@ READERS = ["pagewell", "mounted", "bsdtar", "7z", "xorriso", "isofs", "udf"]
 OURS = {"pagewell", "mounted"}
 # What no extraction by the program sets.
 BLIND = {
-    "7z": {"owner", "group", "mode", "device"},
+    "7z": {"owner", "group", "mode", "device", "extended"},
+    "bsdtar": {"extended"},
+    "isofs": {"extended"},
+    "udf": {"extended"},
     "xorriso": {"link time"},
 }
 FREE = ["target", "mode", "owner", "time", "group"]
@@ -76,6 +79,8 @@ class Source:
             parts.append("time")
         if holds["hard_links"]:
             parts.append("group")
+        if holds["extended"]:
+            parts.append("extended")
         return parts
 
     def value(self, one, part):
@@ -87,7 +92,7 @@ class Source:
         if part == "target":
             # No format has room for a slash at the end.
             return (one["target"] or "").rstrip("/") or one["target"]
-        return json.dumps(one[part])
+        return json.dumps(one[part], sort_keys=True)
 
 
 def aligned(source, shown):

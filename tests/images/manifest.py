@@ -22,15 +22,16 @@ def nanoseconds(seconds):
     return -value if whole.startswith("-") else value
 
 
-def entry(path, mode, uid, gid, time, size, device, group, digest, target):
-    """One name. `group` is what its hard links share; None for a file of one name."""
+def entry(path, mode, uid, gid, time, size, device, group, digest, target, extended=None):
+    """One name. `group` is what its hard links share; None for a file of one name. `extended` are its
+    attributes in the name space `user`, by name, in hexadecimal."""
     kind = KINDS.get(stat.S_IFMT(mode), "unknown")
     is_device = kind in ("character device", "block device")
     return {
         "path": text(path), "kind": kind, "mode": stat.S_IMODE(mode), "owner": [uid, gid],
         "time": time, "size": size if kind == "file" else None,
         "content": digest if kind == "file" else None, "target": text(target),
-        "device": device if is_device else None, "group": group,
+        "device": device if is_device else None, "group": group, "extended": extended or {},
     }
 
 
@@ -61,6 +62,14 @@ def target_of(path):
         return f"error {error.errno}".encode()
 
 
+def extended_of(path):
+    """Not of a link: Linux keeps none in the name space `user` there."""
+    if os.path.islink(path):
+        return {}
+    names = [name for name in os.listxattr(path) if name.startswith("user.")]
+    return {name: os.getxattr(path, name).hex() for name in names}
+
+
 def of_directory(root):
     root = os.fsencode(root)
     found = []
@@ -73,7 +82,7 @@ def of_directory(root):
             found.append(entry(
                 os.path.relpath(path, root), mode, status.st_uid, status.st_gid, status.st_mtime_ns,
                 status.st_size, status.st_rdev, group, digest(path) if stat.S_ISREG(mode) else None,
-                target_of(path) if stat.S_ISLNK(mode) else None))
+                target_of(path) if stat.S_ISLNK(mode) else None, extended_of(path)))
     return with_groups(found)
 
 

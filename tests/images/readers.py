@@ -64,7 +64,8 @@ def seven_zip(image, work, said):
 def xorriso(image, work, said):
     os.mkdir(work + "/out")
     with open(said, "ab") as output:
-        run(["xorriso", "-abort_on", "NEVER", "-osirrox", "on", "-hardlinks", "on", "-indev", "stdio:" + image,
+        run(["xorriso", "-abort_on", "NEVER", "-osirrox", "on", "-hardlinks", "on",
+             "-xattr", "on", "-indev", "stdio:" + image,
              "-extract", "/", work + "/out"], said, stdout=output)
     return manifest.of_directory(work + "/out")
 

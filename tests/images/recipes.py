@@ -31,6 +31,8 @@ class Holds:
     # Seconds between two times that the format tells apart; None: no times of files.
     time: float | None = 1
     hard_links: bool = False
+    # In the name space `user`.
+    extended: bool = False
 
 
 def rock_ridge(**other):
@@ -275,6 +277,8 @@ RECIPES = [
         "-hardlinks", "on", "-map", "TREE", "/"), TOO_LONG),
     Recipe("xorriso-backup-posix", "posix", rock_ridge(hard_links=True), native(
         "-for_backup", "-map", "TREE", "/"), TOO_LONG),
+    Recipe("xorriso-extended", "extended", rock_ridge(extended=True), native(
+        "-xattr", "on", "-map", "TREE", "/")),
     Recipe("xorriso-rrip112-names", "names", rock_ridge(), native(
         "-compliance", "new_rr", "-map", "TREE", "/")),
     Recipe("xorriso-1999-office", "office", rock_ridge(), native(

@@ -249,6 +249,24 @@ def octets(tree):
             tree.file(folder + name)
 
 
+def extended(tree):
+    """Extended attributes: small, large, without a value, many."""
+    tree.directory("folder")
+    for at in range(12):
+        tree.file(f"folder/file-{at}", 1000 + at)
+        for number in range(at):
+            os.setxattr(tree.at(f"folder/file-{at}"), f"user.number.{number}", b"value %d" % number)
+    for length in [0, 1, 200, 255, 256, 1000, 2000]:
+        tree.file(f"length-{length}", 1100 + length)
+        os.setxattr(tree.at(f"length-{length}"), "user.pagewell.value", content("value", length))
+    tree.file("text", 900)
+    os.setxattr(tree.at("text"), "user.comment", "\u00fcber \u8cc7\u6599".encode())
+    os.setxattr(tree.at("text"), "user.n" + "n" * 200, b"a long name")
+    os.setxattr(tree.at("folder"), "user.of.folder", b"directory")
+    tree.file("none", 901)
+    tree.link("link", "text")
+
+
 def whole(tree):
     """All of it, in 423 entries."""
     posix(tree)
@@ -323,6 +341,7 @@ def windows(tree):
 
 TREES = {
     "plain": plain, "office": office, "names": names, "posix": posix, "deep": deep, "dates": dates, "bytes": octets,
+    "extended": extended,
     "whole": whole, "seed": seed, "text": text, "bluray": bluray, "dvd": dvd,
     "windows": windows,
 }
