@@ -76,6 +76,7 @@ impl Found {
             session: options.session,
             case: options.case,
             charset: options.charset,
+            all_versions: options.all_versions,
             keeps_compressed: options.keeps_compressed,
             violations,
         };

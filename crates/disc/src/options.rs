@@ -35,6 +35,8 @@ const CASES: [(&str, Case); 4] = [
     ("keep", Case::Keep),
 ];
 
+const VERSIONS: [(&str, bool); 2] = [("newest", false), ("all", true)];
+
 const SWITCH: [(&str, bool); 2] = [("on", true), ("off", false)];
 
 impl TreeName {
@@ -79,6 +81,8 @@ pub struct DiscOptions {
     pub case: Case,
     /// The character set of names of ISO 9660 and Rock Ridge that are not UTF-8.
     pub charset: Option<Charset>,
+    /// Whether older versions of files of ISO 9660 are shown, too.
+    pub all_versions: bool,
     /// Whether files that zisofs compressed are shown as they are recorded.
     pub keeps_compressed: bool,
     /// Other owners and modes than those recorded.
@@ -86,7 +90,7 @@ pub struct DiscOptions {
 }
 
 /// The options as they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 9] = [
+pub const OPTIONS: [(&str, &str); 10] = [
     (
         "tree=auto|udf|rr|iso1999|joliet|iso",
         "Which tree of the image: by itself the one that lacks least of what the others have, and \
@@ -106,6 +110,10 @@ pub const OPTIONS: [(&str, &str); 9] = [
         "charset=NAME",
         "The character set of names of ISO 9660 and Rock Ridge that are not UTF-8, such as \
          shift_jis or windows-1252: by itself they are shown byte by byte.",
+    ),
+    (
+        "versions=newest|all",
+        "Which versions of files of ISO 9660 and Joliet: older ones are NAME;VERSION.",
     ),
     (
         "zisofs=on|off",
@@ -132,6 +140,7 @@ impl DiscOptions {
             "session" => self.session = session(value)?,
             "case" => self.case = word(&CASES, name, value)?,
             "charset" => self.charset = Some(charset(value)?),
+            "versions" => self.all_versions = word(&VERSIONS, name, value)?,
             "zisofs" => self.keeps_compressed = !word(&SWITCH, name, value)?,
             "uid" => self.owner.uid = Some(number(name, value)?),
             "gid" => self.owner.gid = Some(number(name, value)?),

@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
-use crate::names::{numbered, stem};
+use crate::names::{numbered, stem, versioned};
 
 /// Bytes of all names of one directory. Records can share the place of a name of 255 bytes, so the
 /// size of the directory is no bound.
@@ -29,6 +29,13 @@ pub enum Repeated {
     Replaces,
     /// It is an older version and is not shown.
     Dropped,
+    /// The newer version of both has the name, the older one has it with its number: `name;1`.
+    Versions {
+        /// The later one is the newer one.
+        replaces: bool,
+        /// The number of the older one.
+        older: u16,
+    },
 }
 
 /// One name.
@@ -104,9 +111,18 @@ impl<T: Copy> NameTable<T> {
                     }
                     Repeated::Dropped => continue,
                     Repeated::Numbered => {}
+                    Repeated::Versions { replaces, older } => {
+                        if replaces {
+                            std::mem::swap(&mut self.items[first], &mut item);
+                        }
+                        let name = versioned(self.name_of(&item), older);
+                        self.set_name(&mut item, &name)?;
+                    }
                 }
-                let number = numbers.entry(stem(self.name_of(&item))).or_insert(1);
-                self.rename(&mut item, number)?;
+                if self.find_exact(self.name_of(&item)).is_some() {
+                    let number = numbers.entry(stem(self.name_of(&item))).or_insert(1);
+                    self.rename(&mut item, number)?;
+                }
             }
             self.add(item);
         }
@@ -121,10 +137,14 @@ impl<T: Copy> NameTable<T> {
             *number += 1;
             let name = numbered(self.name_of(item), *number);
             if self.find_exact(&name).is_none() {
-                (item.name_start, item.name_length) = self.store(&name)?;
-                return Some(());
+                return self.set_name(item, &name);
             }
         }
+    }
+
+    fn set_name(&mut self, item: &mut Named<T>, name: &[u8]) -> Option<()> {
+        (item.name_start, item.name_length) = self.store(name)?;
+        Some(())
     }
 
     /// All names, in recorded order.

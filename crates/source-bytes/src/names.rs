@@ -27,11 +27,19 @@ pub fn presentable(mut name: Vec<u8>) -> Vec<u8> {
 
 /// The name of the `number`th record with this name: `name~2`, within 255 bytes.
 pub(crate) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
-    let suffix = format!("~{number}");
-    let mut numbered = name.to_vec();
-    cut(&mut numbered, NAME_BYTES_MAX - suffix.len());
-    numbered.extend_from_slice(suffix.as_bytes());
-    numbered
+    with_suffix(name, &format!("~{number}"))
+}
+
+/// The name of a version of a file: `name;2`, within 255 bytes.
+pub(crate) fn versioned(name: &[u8], version: u16) -> Vec<u8> {
+    with_suffix(name, &format!(";{version}"))
+}
+
+fn with_suffix(name: &[u8], suffix: &str) -> Vec<u8> {
+    let mut whole = name.to_vec();
+    cut(&mut whole, NAME_BYTES_MAX - suffix.len());
+    whole.extend_from_slice(suffix.as_bytes());
+    whole
 }
 
 /// The part of a name that [`numbered`] keeps in any case.

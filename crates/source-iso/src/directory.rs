@@ -1,7 +1,7 @@
 //! A parsed directory: its names in recorded order, and where their objects are.
 //!
-//! Of several versions of a file the highest is shown; other repeated names are numbered
-//! ([`NameTable`]).
+//! Of several versions of a file the highest is shown, or all are; other repeated names are
+//! numbered ([`NameTable`]).
 
 use std::ops::Deref;
 
@@ -99,11 +99,16 @@ impl Directory {
 
     /// Builds the index and renames repeated names; `None` without space. To be called once, after
     /// the last `push`.
-    pub(super) fn finish(&mut self) -> Option<()> {
+    pub(super) fn finish(&mut self, all_versions: bool) -> Option<()> {
         self.names.finish(|held, new| {
             let are_files = held.kind == ItemKind::File && new.kind == ItemKind::File;
             if !are_files || held.version == new.version {
                 Repeated::Numbered
+            } else if all_versions {
+                Repeated::Versions {
+                    replaces: held.version < new.version,
+                    older: held.version.min(new.version),
+                }
             } else if held.version < new.version {
                 Repeated::Replaces
             } else {
@@ -164,7 +169,7 @@ mod tests {
                 .push(&name, kind, index * 40, u64::from(index) * 32)
                 .unwrap();
         }
-        directory.finish().unwrap();
+        directory.finish(false).unwrap();
         let shown: Vec<_> = directory
             .items()
             .iter()

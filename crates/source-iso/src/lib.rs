@@ -22,7 +22,6 @@
 //!
 //! **Known weaknesses.** The image must not change while it is open. UDF, raw sectors and sparse
 //! files (SF) are recognised and refused.
-//! Associated files and lower file versions are not shown.
 
 mod aaip;
 mod boot;

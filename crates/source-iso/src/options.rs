@@ -16,6 +16,8 @@ pub struct IsoOptions {
     /// The character set of plain and Rock Ridge names, and of targets of links, that are not
     /// UTF-8; by default they are shown byte by byte.
     pub charset: Option<Charset>,
+    /// Older versions of files are shown, too, as `NAME;VERSION`.
+    pub all_versions: bool,
     /// The tree; by default that which loses least.
     pub tree: Option<TreeKind>,
     /// The session.

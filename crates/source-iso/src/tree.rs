@@ -217,7 +217,8 @@ impl Tree {
             self.hide_stores(&mut directory, may_block)?;
         }
         directory.show_plain(self.case_in(&directory));
-        directory.finish().ok_or_else(too_many)?;
+        let finished = directory.finish(self.options.all_versions);
+        finished.ok_or_else(too_many)?;
         Ok(directory)
     }
 

@@ -5,12 +5,12 @@
 mod support;
 
 use pagewell_fs::{Attributes, Credentials, FileSystem, FileType};
-use pagewell_source_iso::{IsoFileSystem, TreeKind};
+use pagewell_source_iso::{IsoFileSystem, IsoOptions, TreeKind};
 use support::builder::{
     ASSOCIATED, Image, JOLIET_ROOT, MORE, ROOT, Record, both, ce, cl, entry, er, joliet_file, nm,
     nm_more, pack, pl, px, re, sl, sp, utf16,
 };
-use support::crafted::{GOOD, check, plain, rock_ridge};
+use support::crafted::{GOOD, check, check_with, plain, rock_ridge};
 use support::{SECTOR, WHOLE, call, display, list, open_bytes, walk};
 
 fn attributes(fs: &IsoFileSystem, name: &[u8]) -> Attributes {
@@ -452,6 +452,30 @@ fn b04_versions_and_names_without() {
         ("nodot", "g"),
     ];
     check(&image, &expected);
+}
+
+#[test]
+fn b04_all_versions_when_they_are_asked_for() {
+    let image = plain(&[
+        Record::file("FOO.TXT;2", 40, 2),
+        Record::file("FOO.TXT;10", 40, 3),
+        Record::file("FOO.TXT;1", 40, 1),
+        Record::file("FOO.TXT;1", 40, 4),
+        Record::file("BAR.TXT;7", 40, 2),
+    ]);
+    let options = IsoOptions {
+        all_versions: true,
+        ..IsoOptions::default()
+    };
+    let expected = [
+        ("bar.txt", "go"),
+        ("foo.txt", "goo"),
+        ("foo.txt;1", "g"),
+        ("foo.txt;1~2", "good"),
+        ("foo.txt;2", "go"),
+        GOOD,
+    ];
+    check_with(&image, &options, &expected);
 }
 
 #[test]
