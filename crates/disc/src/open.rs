@@ -27,6 +27,7 @@ struct Found {
     iso: Result<Survey, OpenError>,
     /// Nothing of an image that names no UDF.
     udf: Option<Result<Description, OpenError>>,
+    length_bytes: u64,
 }
 
 impl Disc {
@@ -53,7 +54,7 @@ impl Disc {
             return Err(found.refusal());
         }
         let (chosen, trees) = choose(&found.candidates, options.tree).map_err(|reason| {
-            let cut = found.iso.as_ref().ok().and_then(shortfall);
+            let cut = found.shortfall();
             let cut = cut.map_or_else(String::new, |cut| format!(" (it {cut})"));
             OpenError::new(bytes.name(), &format!("{reason}{cut}"))
         })?;
@@ -100,6 +101,7 @@ impl Found {
             candidates,
             iso,
             udf: None,
+            length_bytes: bytes.length_bytes(),
         })
     }
 
@@ -116,6 +118,25 @@ impl Found {
             });
             description
         }));
+    }
+
+    /// Bytes of its volume that the image lacks, by the descriptors of either format.
+    fn missing_bytes(&self) -> u64 {
+        let of_iso = self.iso.as_ref().map_or(0, Survey::missing_bytes);
+        let udf = self.udf.as_ref().and_then(|udf| udf.as_ref().ok());
+        of_iso.max(udf.map_or(0, |udf| udf.missing_bytes))
+    }
+
+    /// How much of the volume is there, when that is less than its descriptor says: in words that
+    /// can follow "it".
+    fn shortfall(&self) -> Option<String> {
+        let missing = self.missing_bytes();
+        let there = self.length_bytes;
+        let whole = there.saturating_add(missing);
+        (missing > 0).then(|| {
+            let tail = "bytes of its volume, as after an interrupted download";
+            format!("has {there} of the {whole} {tail}")
+        })
     }
 
     /// Why there is no tree.
@@ -172,10 +193,16 @@ impl Disc {
         self.found.udf.as_ref()?.as_ref().ok()
     }
 
+    /// Bytes of its volume that the image lacks, by the descriptors of either format.
+    #[must_use]
+    pub fn missing_bytes(&self) -> u64 {
+        self.found.missing_bytes()
+    }
+
     /// What its reader must know: what is missing, and what other trees have.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
-        let cut = self.iso().and_then(shortfall);
+        let cut = self.found.shortfall();
         let damaged = match &self.found.udf {
             Some(Err(error)) => Some(format!("its UDF file system cannot be read: {error}")),
             Some(Ok(_)) | None => None,
@@ -212,15 +239,4 @@ pub struct TreeChecked {
     pub walked: Walked,
     /// What it has and the tree that is served lacks.
     pub lacking: Troubles,
-}
-
-/// How much of the volume is there, when that is less than its descriptor says: in words that can
-/// follow "it".
-fn shortfall(survey: &Survey) -> Option<String> {
-    let missing = survey.missing_bytes();
-    let there = survey.length_bytes;
-    let whole = there.saturating_add(missing);
-    (missing > 0).then(|| {
-        format!("has {there} of the {whole} bytes of its volume, as after an interrupted download")
-    })
 }

@@ -73,7 +73,7 @@ impl DiscFacts {
             found: std::iter::once(served).chain(others).collect(),
             iso: disc.iso().map(IsoFacts::of),
             udf: disc.udf().map(UdfFacts::of),
-            missing_bytes: disc.iso().map_or(0, Survey::missing_bytes),
+            missing_bytes: disc.missing_bytes(),
         }
     }
 

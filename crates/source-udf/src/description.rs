@@ -44,6 +44,9 @@ pub struct Description {
     pub partitions: Vec<PartitionKind>,
     /// When the volume was made, or else its file set.
     pub created: Option<Timestamp>,
+    /// Bytes of its partitions that the image lacks: it was cut off, by an interrupted download
+    /// for example.
+    pub missing_bytes: u64,
 }
 
 impl Description {
@@ -67,6 +70,7 @@ mod tests {
                 block_bytes: 2048,
                 partitions: Vec::new(),
                 created: None,
+                missing_bytes: 0,
             };
             description.revision_text()
         };

@@ -38,6 +38,11 @@ impl Image {
         self.bytes.fault(position, what)
     }
 
+    /// Whether departures from the format are noted.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.violations.is_some()
+    }
+
     /// Notes a departure from the format at `position`.
     pub(crate) fn note(&self, position: u64, clause: &'static str, text: impl Display) {
         if let Some(violations) = &self.violations {

@@ -83,7 +83,7 @@ pub struct UdfFileSystem {
 impl UdfFileSystem {
     /// Opens the file system on `device`, to be read through `cache`.
     pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
-        Self::open(device, cache, None)
+        Self::of_bytes(&Bytes::new(cache.open(device)), None)
     }
 
     /// The same, noting every departure from the format that is met, now and at each later call.
@@ -92,15 +92,7 @@ impl UdfFileSystem {
         cache: &Cache,
         violations: Arc<Violations>,
     ) -> Result<Self, OpenError> {
-        Self::open(device, cache, Some(violations))
-    }
-
-    fn open(
-        device: Arc<dyn Device>,
-        cache: &Cache,
-        violations: Option<Arc<Violations>>,
-    ) -> Result<Self, OpenError> {
-        Self::of_bytes(&Bytes::new(cache.open(device)), violations)
+        Self::of_bytes(&Bytes::new(cache.open(device)), Some(violations))
     }
 
     /// Opens the file system in `bytes`; with `violations`, every departure from the format is

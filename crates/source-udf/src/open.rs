@@ -53,6 +53,7 @@ fn open_image(image: Image) -> Result<(Tree, Description)> {
         .primary()
         .and_then(|primary| timestamp(Fields::new(&primary.bytes).bytes(PRIMARY_TIME, TIME_BYTES)));
     let identity = identity(&image, &prevailing);
+    let missing_bytes = missing_bytes(&image, &volume, &prevailing);
     let space = partitions(image, &volume, &prevailing)?;
     let file_set = FileSet::find(&space, volume.file_sets)?;
     let tree = Tree::new(space, volume.maps.len(), file_set.root, identity);
@@ -66,6 +67,7 @@ fn open_image(image: Image) -> Result<(Tree, Description)> {
         block_bytes: volume.block_bytes,
         partitions: volume.maps.iter().map(kind).collect(),
         created: created.or(file_set.recorded),
+        missing_bytes,
     };
     Ok((tree, description))
 }
@@ -112,6 +114,20 @@ fn prevailing(image: &Image, anchors: &Anchors) -> Result<Prevailing> {
         }
     }
     Ok(prevailing)
+}
+
+/// Bytes of the partitions behind the end of the image. A write-once disc may have its whole size
+/// as its partition's, and is written up to its table.
+fn missing_bytes(image: &Image, volume: &LogicalVolume, prevailing: &Prevailing) -> u64 {
+    if volume.maps.iter().any(|map| map.kind == MapKind::Virtual) {
+        return 0;
+    }
+    let ends = volume.maps.iter().map(|map| {
+        let (start, blocks) = prevailing.partition(map.number).unwrap_or_default();
+        (u64::from(start) + u64::from(blocks)) * u64::from(volume.block_bytes)
+    });
+    let end = ends.max().unwrap_or_default();
+    end.saturating_sub(image.length_bytes())
 }
 
 /// Changes with the image's length and its volume descriptors.

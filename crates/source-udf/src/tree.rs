@@ -119,10 +119,26 @@ impl Tree {
             return Err(self.space.fault(place, "its file identifier is damaged"));
         }
         let node = self.examine(place, entries, may_block)?;
-        if node.attributes.file_type.is_directory() && ancestors.contains(&place) {
-            return Err(self.space.fault(place, "directory inside itself"));
+        if node.attributes.file_type.is_directory() {
+            if ancestors.contains(&place) {
+                return Err(self.space.fault(place, "directory inside itself"));
+            }
+            if self.space.image().is_checked() {
+                self.check_parent(place, ancestors, may_block)?;
+            }
         }
         Ok(node)
+    }
+
+    /// Notes a directory whose parent is another one than that in which it was found.
+    fn check_parent(&self, place: Place, ancestors: &[Place], may_block: bool) -> Result<()> {
+        let parent = self.parent_of(place, may_block)?;
+        if ancestors.first().is_some_and(|found| *found != parent) {
+            let position = self.space.locate(place, may_block)?.position;
+            let what = "a directory says that its parent is another one";
+            self.space.image().note(position, "ECMA-167 4/8.6", what);
+        }
+        Ok(())
     }
 
     /// The directory and all above it, the root last.

@@ -313,7 +313,11 @@ fn parents_that_lie_do_not_hang_anything() {
         objects_max: 100,
         ..SMALL
     };
-    assert!(walk(&open_bytes(&image), bounds).contains_key(&b"good"[..]));
+    let (fs, violations) = open_checked(&image);
+    assert!(walk(&fs, bounds).contains_key(&b"good"[..]));
+    let notes = lines(&violations);
+    assert_eq!(notes.len(), 1, "a is b's parent, too: {notes:?}");
+    assert!(notes[0].contains("ECMA-167 4/8.6"), "{notes:?}");
 }
 
 #[test]
@@ -549,13 +553,19 @@ fn blocks_behind_the_table_of_a_virtual_partition_do_no_harm() {
 fn an_image_that_is_cut_shows_what_it_has() {
     for kind in KINDS {
         let image = everything(kind, 512);
-        let sound = shown(&walk(&open_bytes(&image), SMALL));
+        let fs = open_bytes(&image);
+        assert_eq!(fs.description().missing_bytes, 0);
+        let sound = shown(&walk(&fs, SMALL));
         let mut opened = 0;
         for length in (0..image.len()).step_by(1000) {
             let Ok(fs) = try_open(&image[..length]) else {
                 continue;
             };
             opened += 1;
+            let missing = fs.description().missing_bytes;
+            let lacks = image.len() - length;
+            // The anchor behind the partition is not of it.
+            assert!(missing as usize >= lacks.saturating_sub(512) && missing as usize <= lacks);
             for (path, content) in shown(&walk(&fs, SMALL)) {
                 let is_true = sound
                     .iter()
