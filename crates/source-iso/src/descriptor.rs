@@ -92,6 +92,10 @@ const HIGH_SIERRA: Layout = Layout {
 #[derive(Clone)]
 pub(super) struct Descriptor {
     pub is_high_sierra: bool,
+    /// First byte in the image.
+    pub position: u64,
+    /// Numbers are the same in both byte orders.
+    pub halves_agree: bool,
     pub label: String,
     pub system: String,
     pub publisher: String,
@@ -134,11 +138,11 @@ pub(super) fn kind_of(sector: &[u8; SECTOR_BYTES]) -> Option<(Kind, bool)> {
 }
 
 impl Descriptor {
-    /// Reads the descriptor in `sector` of an image of `length_bytes`.
+    /// Reads the descriptor in `sector`, which is at `position` of an image of `length_bytes`.
     pub(super) fn read(
         sector: &[u8; SECTOR_BYTES],
         (kind, is_high_sierra): (Kind, bool),
-        length_bytes: u64,
+        (position, length_bytes): (u64, u64),
     ) -> Self {
         let layout = if is_high_sierra {
             HIGH_SIERRA
@@ -153,20 +157,31 @@ impl Descriptor {
             }
         };
         let root = sector.get(layout.root..layout.root + ROOT_RECORD_BYTES);
+        let blocks = BothEndian::read(sector, layout.blocks);
+        let blocks = blocks.unwrap_or(BothEndian { little: 0, big: 0 });
+        let (block_bytes, blocks_agree) = block_bytes(sector, layout.block_bytes);
         Self {
             is_high_sierra,
+            position,
+            halves_agree: blocks.little == blocks.big && blocks_agree,
             label: text(layout.volume, SHORT_TEXT_BYTES),
             system: text(layout.system, SHORT_TEXT_BYTES),
             publisher: text(layout.publisher, LONG_TEXT_BYTES),
             preparer: text(layout.preparer, LONG_TEXT_BYTES),
             application: text(layout.application, LONG_TEXT_BYTES),
             created: created(sector, &layout),
-            block_bytes: block_bytes(sector, layout.block_bytes),
-            volume_blocks: BothEndian::read(sector, layout.blocks)
-                .map_or(0, |blocks| blocks.choose(|blocks| blocks > 0)),
+            block_bytes,
+            volume_blocks: blocks.choose(|blocks| blocks > 0),
             root: root.and_then(|bytes| Record::root(bytes, is_high_sierra)),
             identity: identity(sector, length_bytes),
         }
+    }
+
+    /// The byte behind the volume of a session that begins at this sector.
+    pub(super) fn end_of_volume(&self, start: u64) -> u64 {
+        let blocks = u64::from(self.volume_blocks) * u64::from(self.block_bytes);
+        let start = start.saturating_mul(SECTOR_BYTES as u64);
+        start.saturating_add(blocks)
     }
 
     /// Whether blocks have a size that this reader takes (ECMA-119 clause 6.2.2, and sizes above a
@@ -176,8 +191,8 @@ impl Descriptor {
     }
 }
 
-/// A 16-bit number in both byte orders.
-fn block_bytes(sector: &[u8; SECTOR_BYTES], offset: usize) -> u32 {
+/// A 16-bit number in both byte orders, and whether they agree.
+fn block_bytes(sector: &[u8; SECTOR_BYTES], offset: usize) -> (u32, bool) {
     let little = u16::from_le_bytes([sector[offset], sector[offset + 1]]);
     let big = u16::from_be_bytes([sector[offset + 2], sector[offset + 3]]);
     let sound = |size: u16| size >= 512 && size.is_power_of_two();
@@ -186,7 +201,7 @@ fn block_bytes(sector: &[u8; SECTOR_BYTES], offset: usize) -> u32 {
     } else {
         little
     };
-    u32::from(chosen)
+    (u32::from(chosen), little == big)
 }
 
 fn created(sector: &[u8; SECTOR_BYTES], layout: &Layout) -> Option<Timestamp> {
@@ -263,7 +278,7 @@ mod tests {
         primary[40..47].copy_from_slice(b"A DISC ");
         primary[813..830].copy_from_slice(b"2026112919300050\x04");
         primary[80..88].copy_from_slice(&[0, 0, 0, 0, 0, 0, 1, 2]);
-        let found = Descriptor::read(&primary, (Kind::Primary, false), 0);
+        let found = Descriptor::read(&primary, (Kind::Primary, false), (0, 0));
         assert_eq!(
             (found.label.as_str(), found.system.as_str()),
             ("A DISC", "")
@@ -276,7 +291,7 @@ mod tests {
         assert_eq!(found.volume_blocks, 258, "the big-endian half");
         let mut joliet = sector(2, 1, b"%/E");
         joliet[40..48].copy_from_slice(b"\0\xe4\0b\0 \0\0");
-        let found = Descriptor::read(&joliet, (Kind::Joliet, false), 0);
+        let found = Descriptor::read(&joliet, (Kind::Joliet, false), (0, 0));
         assert_eq!(found.label, "\u{e4}b");
     }
 }

@@ -41,13 +41,15 @@ pub(super) struct DescriptorSet {
     pub boot_catalogue: Option<u32>,
     /// Descriptors of UDF are among them.
     pub has_udf: bool,
+    pub is_terminated: bool,
+    /// The byte behind the last descriptor.
+    pub end_position: u64,
 }
 
 impl DescriptorSet {
     /// Reads the set of the session that begins at this sector.
     pub(super) fn read<E>(image: &Readable<'_, E>, start: u64) -> Result<Self, E> {
         let mut set = Self::default();
-        let mut terminated = false;
         for index in 0..DESCRIPTORS_MAX {
             let mut sector = [0u8; SECTOR_BYTES];
             let Some(position) = start
@@ -65,15 +67,16 @@ impl DescriptorSet {
             match kind.0 {
                 Kind::Udf => set.has_udf = true,
                 Kind::Extended => {}
-                _ if terminated => break,
-                Kind::Terminator => terminated = true,
-                _ => set.take(&sector, kind, image.length_bytes),
+                _ if set.is_terminated => break,
+                Kind::Terminator => set.is_terminated = true,
+                _ => set.take(&sector, kind, (position, image.length_bytes)),
             }
+            set.end_position = position + SECTOR;
         }
         Ok(set)
     }
 
-    fn take(&mut self, sector: &[u8; SECTOR_BYTES], kind: (Kind, bool), length_bytes: u64) {
+    fn take(&mut self, sector: &[u8; SECTOR_BYTES], kind: (Kind, bool), place: (u64, u64)) {
         let slot = match kind {
             (Kind::Primary, _) => &mut self.primary,
             (Kind::Joliet, _) => &mut self.joliet,
@@ -84,7 +87,7 @@ impl DescriptorSet {
             }
             _ => return,
         };
-        slot.get_or_insert_with(|| Descriptor::read(sector, kind, length_bytes));
+        slot.get_or_insert_with(|| Descriptor::read(sector, kind, place));
     }
 
     /// The descriptor that speaks for the volume; `None` without any tree.

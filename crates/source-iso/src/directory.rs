@@ -97,12 +97,14 @@ impl Directory {
         });
     }
 
-    /// Builds the index and renames repeated names; `None` without space. To be called once, after
-    /// the last `push`.
-    pub(super) fn finish(&mut self, all_versions: bool) -> Option<()> {
+    /// Builds the index and renames repeated names, whose records are `repeated`; `None` without
+    /// space. To be called once, after the last `push`.
+    pub(super) fn finish(&mut self, all_versions: bool, repeated: impl Fn(u64)) -> Option<()> {
+        let position = self.position;
         self.names.finish(|held, new| {
             let are_files = held.kind == ItemKind::File && new.kind == ItemKind::File;
             if !are_files || held.version == new.version {
+                repeated(position + u64::from(new.record_offset));
                 Repeated::Numbered
             } else if all_versions {
                 Repeated::Versions {
@@ -169,7 +171,7 @@ mod tests {
                 .push(&name, kind, index * 40, u64::from(index) * 32)
                 .unwrap();
         }
-        directory.finish(false).unwrap();
+        directory.finish(false, |_| ()).unwrap();
         let shown: Vec<_> = directory
             .items()
             .iter()

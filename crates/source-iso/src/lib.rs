@@ -26,6 +26,7 @@
 mod aaip;
 mod boot;
 mod charset;
+mod checks;
 mod compressed;
 mod descriptor;
 mod descriptor_set;

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 
 use pagewell_fs::{Attributes, FileType, Result, Timestamp};
 
+use super::checks;
 use super::file_id::{Object, RecordPlace};
 use super::number::{Evidence, Shared, TYPE_BITS};
 use super::read::length_bytes;
@@ -124,7 +125,12 @@ impl ObjectReader<'_> {
             let is_skipped = record.is_associated()
                 || matches!(record.identifier(), IDENTIFIER_SELF | IDENTIFIER_PARENT);
             if !is_skipped {
-                return self.complete(offset, record).map(Some);
+                let position = self.cursor.record_position();
+                let recorded = self.complete(offset, record)?;
+                if self.volume.is_checked() {
+                    checks::object(self.volume, position, &recorded);
+                }
+                return Ok(Some(recorded));
             }
         }
         Ok(None)
@@ -202,6 +208,7 @@ impl ObjectReader<'_> {
         let Some(skip) = self.skip else {
             return Ok(None);
         };
+        self.continuation.begin(self.cursor.record_position());
         let area = record.system_use().get(skip..).unwrap_or(&[]);
         RockRidge::read(area, &mut self.continuation).map(Some)
     }
@@ -216,6 +223,7 @@ impl ObjectReader<'_> {
             visit(area);
             return Ok(());
         };
+        self.continuation.begin(self.cursor.record_position());
         let area = area.get(skip..).unwrap_or(&[]);
         self.continuation.walk(area, &mut |_, entry| visit(entry))
     }

@@ -119,9 +119,13 @@ impl Record {
         volume.block_position(extent) + attribute_blocks * u64::from(volume.block_bytes)
     }
 
-    /// First block, that of the extended attribute record if there is one, as recorded.
-    pub(super) fn extent(&self) -> u32 {
-        self.both(2).little
+    /// First block, that of the extended attribute record if there is one.
+    pub(super) fn extent_halves(&self) -> BothEndian {
+        self.both(2)
+    }
+
+    pub(super) fn length_halves(&self) -> BothEndian {
+        self.both(10)
     }
 
     pub(super) fn data_length(&self, volume: &Volume) -> u32 {
@@ -139,6 +143,8 @@ impl Record {
 }
 
 pub(super) struct RecordCursor<'a> {
+    /// Offset of the last record.
+    last: u64,
     volume: &'a Volume,
     window: Window<'a>,
     start: u64,
@@ -157,6 +163,7 @@ impl<'a> RecordCursor<'a> {
         Self {
             volume,
             window: Window::new(&volume.bytes, may_block, step_bytes),
+            last: offset,
             start,
             length,
             offset,
@@ -184,6 +191,7 @@ impl<'a> RecordCursor<'a> {
                 .unwrap_or(&[]);
             if let Some(record) = Record::parse(rest, is_high_sierra) {
                 let at = self.offset;
+                self.last = at;
                 self.offset += record.length as u64;
                 return Ok(Some((at, record)));
             }
@@ -194,6 +202,11 @@ impl<'a> RecordCursor<'a> {
             self.offset = sector_start + SECTOR;
         }
         Ok(None)
+    }
+
+    /// First byte of the last record.
+    pub(super) fn record_position(&self) -> u64 {
+        self.start + self.last
     }
 
     fn note_contradiction(&self, position: u64) {

@@ -58,6 +58,8 @@ pub(super) struct RockRidge {
     pub(super) moved_here: bool,
     /// How the data is compressed (ZF, Z2).
     pub compression: Option<Compression>,
+    /// An entry about that contradicts itself.
+    pub has_bad_compression: bool,
     /// The data is a table of a sparse file (SF).
     pub(super) sparse: bool,
 }
@@ -87,6 +89,11 @@ impl RockRidge {
         (!bad).then_some(self.name.as_slice())
     }
 
+    /// Whether a name is recorded and cannot be one.
+    pub(super) fn has_bad_name(&self) -> bool {
+        (self.name_complete || !self.name.is_empty()) && self.name().is_none()
+    }
+
     /// Target of a symbolic link: `None` without SL entries, `Some(None)` when it is damaged.
     pub(super) fn target(&self) -> Option<Option<&[u8]>> {
         self.target.as_ref().map(Target::whole)
@@ -106,7 +113,9 @@ impl RockRidge {
             b"PL" => self.parent = self.parent.or_else(|| BothEndian::little(entry, 4)),
             b"RE" => self.moved_here = true,
             b"ZF" | b"Z2" => {
-                self.compression = self.compression.or_else(|| Compression::parse(entry));
+                let parsed = Compression::parse(entry);
+                self.has_bad_compression |= parsed.is_none();
+                self.compression = self.compression.or(parsed);
             }
             b"SF" => self.sparse = true,
             _ => {}

@@ -16,6 +16,7 @@ use pagewell_fs::source::OpenError;
 use pagewell_fs::{Error, FileType, Result};
 use pagewell_source_bytes::{Bytes, Readable, Violations};
 
+use super::checks;
 use super::descriptor::Descriptor;
 use super::descriptor_set::{DescriptorSet, NotIso, examine, has_udf_anchor};
 use super::file_id::{Object, TreeKind};
@@ -158,6 +159,10 @@ pub(super) fn tree(
 pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
     let chosen = session(bytes, options.session)?;
+    if let Some(violations) = &options.violations {
+        let length_bytes = bytes.length_bytes();
+        checks::descriptors(violations, (chosen.start, &chosen.set), length_bytes);
+    }
     let trees = announced_trees(bytes, &chosen.set);
     if let Some(kind) = options.tree {
         let wanted = trees.iter().find(|tree| tree.kind == kind);

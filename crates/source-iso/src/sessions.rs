@@ -83,7 +83,8 @@ fn root_is_inside<E>(image: &Readable<'_, E>, main: &Descriptor, start: u64) -> 
     let Some(root) = main.root.as_ref().filter(|_| main.has_sound_blocks()) else {
         return Ok(false);
     };
-    let place = |record: &Record| u64::from(record.extent()) * u64::from(main.block_bytes);
+    let place =
+        |record: &Record| u64::from(record.extent_halves().little) * u64::from(main.block_bytes);
     let position = place(root);
     let mut sector = [0u8; SECTOR_BYTES];
     if position < start.saturating_mul(SECTOR) || !image.read_if_there(position, &mut sector)? {
@@ -95,10 +96,9 @@ fn root_is_inside<E>(image: &Readable<'_, E>, main: &Descriptor, start: u64) -> 
 
 /// The sector behind a session.
 fn end_of(session: &Found) -> u64 {
-    let bytes = session.set.main().map_or(0, |main| {
-        u64::from(main.volume_blocks) * u64::from(main.block_bytes)
-    });
-    session.start.saturating_add(bytes.div_ceil(SECTOR).max(1))
+    let main = session.set.main();
+    let end = main.map_or(0, |main| main.end_of_volume(session.start));
+    end.div_ceil(SECTOR).max(session.start + 1)
 }
 
 fn starts_behind(end: u64) -> impl Iterator<Item = u64> {

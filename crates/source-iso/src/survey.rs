@@ -9,7 +9,6 @@ use super::boot::{self, BootEntry};
 use super::descriptor_set::has_udf_anchor;
 use super::file_id::TreeKind;
 use super::options::IsoOptions;
-use super::volume::SECTOR_BYTES;
 use super::{select, sessions};
 
 /// See the module's text. Texts are as recorded: a front escapes control characters.
@@ -33,6 +32,8 @@ pub struct Survey {
     pub block_bytes: u32,
     /// Blocks of the volume, by its descriptor.
     pub volume_blocks: u32,
+    /// The byte behind the volume, by its descriptor.
+    pub end_of_volume: u64,
     /// Length of the image.
     pub length_bytes: u64,
     /// First sector of the session that the rest is about.
@@ -76,11 +77,7 @@ impl Survey {
     /// example.
     #[must_use]
     pub fn missing_bytes(&self) -> u64 {
-        let start = self.session_sector.saturating_mul(SECTOR_BYTES as u64);
-        let blocks = u64::from(self.volume_blocks) * u64::from(self.block_bytes);
-        start
-            .saturating_add(blocks)
-            .saturating_sub(self.length_bytes)
+        self.end_of_volume.saturating_sub(self.length_bytes)
     }
 }
 
@@ -138,6 +135,7 @@ pub fn survey(bytes: &Bytes, options: &IsoOptions) -> Result<Survey, OpenError> 
         is_high_sierra: main.is_high_sierra,
         block_bytes: main.block_bytes,
         volume_blocks: main.volume_blocks,
+        end_of_volume: main.end_of_volume(chosen.start),
         length_bytes: bytes.length_bytes(),
         session_sector: chosen.start,
         trees,

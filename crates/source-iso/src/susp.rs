@@ -27,6 +27,8 @@ pub(super) struct Continuation<'a> {
     window: Window<'a>,
     /// Bytes still to be read.
     budget_bytes: u64,
+    /// Of the record whose entries are read, for notes.
+    record: u64,
 }
 
 impl<'a> Continuation<'a> {
@@ -40,7 +42,13 @@ impl<'a> Continuation<'a> {
             volume,
             window: Window::new(&volume.bytes, may_block, step_bytes),
             budget_bytes,
+            record: 0,
         }
+    }
+
+    /// The record whose entries are read next is there.
+    pub(super) fn begin(&mut self, record: u64) {
+        self.record = record;
     }
 
     /// Resets the budget, for another record.
@@ -55,7 +63,9 @@ impl<'a> Continuation<'a> {
         area: &[u8],
         visit: &mut dyn FnMut([u8; 2], &[u8]),
     ) -> Result<()> {
-        let mut next = walk_area(area, visit);
+        let note = |position, clause, text: &str| self.volume.note(position, clause, text);
+        let damaged = |position| note(position, "SUSP 4.1", "an entry that ends outside its area");
+        let mut next = walk_area(area, visit, &mut || damaged(self.record));
         let mut visited: Vec<(u32, u32)> = Vec::new();
         let mut taken = 0;
         while let Some(place) = next {
@@ -71,12 +81,14 @@ impl<'a> Continuation<'a> {
                 && self.window.contains(position, length)
                 && !visited.contains(&(place.block, place.offset));
             if !acceptable {
+                let text = "a continuation area that repeats, has no end or is outside the image";
+                note(self.record, "SUSP 5.1", text);
                 return Ok(());
             }
             visited.push((place.block, place.offset));
             self.budget_bytes -= length;
             next = match self.window.get(position, place.length as usize) {
-                Ok(bytes) => walk_area(bytes, visit),
+                Ok(bytes) => walk_area(bytes, visit, &mut || damaged(position)),
                 Err(error @ (Error::WouldBlock | Error::Io(_))) => return Err(error),
                 Err(_) => None,
             };
@@ -91,13 +103,21 @@ struct ContinuationArea {
     length: u32,
 }
 
-fn walk_area(area: &[u8], visit: &mut dyn FnMut([u8; 2], &[u8])) -> Option<ContinuationArea> {
+/// Calls `damaged` when the area ends with something else than padding.
+fn walk_area(
+    area: &[u8],
+    visit: &mut dyn FnMut([u8; 2], &[u8]),
+    damaged: &mut dyn FnMut(),
+) -> Option<ContinuationArea> {
     let mut rest = area;
     let mut next = None;
     while rest.len() >= ENTRY_BYTES_MIN {
         let length = usize::from(rest[2]);
         if length < ENTRY_BYTES_MIN || length > rest.len() {
-            // Zeros are the usual padding; other bytes are damage.
+            // Zeros are the usual padding.
+            if rest.iter().any(|byte| *byte != 0) {
+                damaged();
+            }
             break;
         }
         let (entry, later) = rest.split_at(length);

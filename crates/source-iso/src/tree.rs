@@ -134,6 +134,12 @@ impl Tree {
     ) -> Result<FoundNode> {
         if let Object::Directory(child) = object {
             self.refuse_circle(child, directory, may_block)?;
+            let node = self.examine(object, may_block)?;
+            if node.parent != directory {
+                let text = "its record of its parent leads to another directory";
+                self.volume.note(child, "ECMA-119 6.8.2.2", text);
+            }
+            return Ok(node);
         }
         self.examine(object, may_block)
     }
@@ -217,7 +223,11 @@ impl Tree {
             self.hide_stores(&mut directory, may_block)?;
         }
         directory.show_plain(self.case_in(&directory));
-        let finished = directory.finish(self.options.all_versions);
+        let repeated = |record| {
+            let text = "an earlier record has the same name: this is shown under another";
+            self.volume.note(record, "ECMA-119 9.3", text);
+        };
+        let finished = directory.finish(self.options.all_versions, repeated);
         finished.ok_or_else(too_many)?;
         Ok(directory)
     }

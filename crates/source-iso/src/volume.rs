@@ -72,6 +72,11 @@ impl Volume {
         self.bytes.contains(position, length)
     }
 
+    /// Whether faults are noted.
+    pub(super) fn is_checked(&self) -> bool {
+        self.violations.is_some()
+    }
+
     /// Notes a departure from the format that reading survives.
     pub(super) fn note(&self, position: u64, clause: &'static str, text: impl Display) {
         if let Some(violations) = &self.violations {

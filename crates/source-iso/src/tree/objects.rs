@@ -26,6 +26,7 @@ use std::sync::Arc;
 use pagewell_fs::{Error, FileType, Result};
 
 use super::super::charset::decoded;
+use super::super::checks;
 use super::super::file_id::{Object, RecordPlace};
 use super::super::node::{Node, Recorded, Sections, attributes};
 use super::super::number::of_place;
@@ -318,6 +319,13 @@ impl Tree {
         let refers_to_itself = own.data_position(volume) == position;
         if own.identifier() != IDENTIFIER_SELF || !(refers_to_itself || is_root) {
             return Ok(None);
+        }
+        if volume.is_checked() {
+            checks::record(volume, position, &own);
+            if !refers_to_itself {
+                let text = "the root directory's record of itself leads elsewhere";
+                volume.note(position, "ECMA-119 6.8.2.2", text);
+            }
         }
         let length = if refers_to_itself {
             own.data_length(volume)

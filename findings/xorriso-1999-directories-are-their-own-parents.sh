@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# xorriso 1.5.4 (libisofs 1.5.4, Debian 12), -as mkisofs -iso-level 4: in the tree of ISO 9660:1999 the second
+# record of each directory, that of its parent (ECMA-119 clause 6.8.2.2), leads to the directory itself. In
+# the primary tree of the same image it leads to the parent.
+#
+# Seen: "primary: sub 21, its parent 19, root 19" and "1999: sub 25, its parent 25, root 24". Exit status 1
+# when the parents are others.
+set -euo pipefail
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+(
+    cd "$work"
+    apt-get -q -o APT::Sandbox::User=root download xorriso=1.5.4-4 libisoburn1 libisofs6 libburn4 libjte2 libmagic1
+    for package in ./*.deb; do dpkg-deb -x "$package" root; done
+) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+LD_LIBRARY_PATH=$(find "$work/root" -name '*.so.*' -printf '%h\n' | sort -u | paste -s -d :)
+export LD_LIBRARY_PATH
+
+mkdir -p "$work/tree/sub"
+echo text >"$work/tree/sub/file"
+"$work/root/usr/bin/xorriso" -as mkisofs -quiet -iso-level 4 -o "$work/image" "$work/tree" >>"$work/log" 2>&1
+python3 - "$work/image" <<'END'
+import sys
+image = open(sys.argv[1], "rb").read()
+
+def number(at):
+    return int.from_bytes(image[at:at + 4], "little")
+
+def extents(directory):  # those of the records of a directory
+    at, found = directory * 2048, []
+    while image[at]:
+        found.append(number(at + 2))
+        at += image[at]
+    return found
+
+right = []
+for name, sector in ("primary", 16), ("1999", 17):
+    assert image[sector * 2048 + 1:sector * 2048 + 6] == b"CD001"
+    root = number(sector * 2048 + 158)
+    sub = extents(root)[2]
+    parent = extents(sub)[1]
+    right.append((parent == root, parent == sub))
+    print(f"{name}: sub {sub}, its parent {parent}, root {root}")
+sys.exit(right != [(True, False), (False, True)])
+END
