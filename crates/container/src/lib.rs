@@ -1,4 +1,4 @@
-//! Images inside other things: raw sectors, images of burning programs, partitions.
+//! Images inside other things: raw sectors, tracks of burning programs, partitions, compression.
 //!
 //! **Problem.** The bytes of a disc reach people in wrappings: dumps of whole sectors with their
 //! checks, images with a table of tracks, disks with partitions. A reader of a file system wants
@@ -12,10 +12,11 @@
 //!
 //! ```text
 //!  file ──> track of a sheet or .nrg ──> sectors of 2352 bytes ──> 2048 bytes each ──> volume
+//!       ├─> gzip, xz, zstd, CSO, CHD ──> ...
 //!       └─> partition ──────────────────────────────────────────────────────────────> volume
 //! ```
 //!
-//! A device of this crate keeps nothing and starts no thread unless its module says so; the page
+//! A device of this crate keeps nothing and starts no thread unless it decompresses; the page
 //! cache is above it. A request costs one request of the device below, which may be a little
 //! longer. What is missing or damaged is an error of the requests that touch it, never zeros.
 //!
@@ -24,6 +25,7 @@
 //! of raw sectors (EDC, ECC) are not computed.
 
 mod bytes;
+mod chd_image;
 mod cso;
 mod error;
 mod fetch;
@@ -42,9 +44,10 @@ mod volume;
 mod window;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pagewell_device::{Device, RamDevice};
+use pagewell_device::{Device, RamDevice, completion_panicked};
 
 pub use error::{Error, Result};
 pub use sheet::{SHEET_BYTES_MAX, Sheet};
@@ -92,10 +95,27 @@ pub fn unwrap(
     sheet: Option<&Sheet>,
     depth: Depth<'_>,
 ) -> Result<Unwrapped> {
+    let name = device.name().to_owned();
+    // Decoders read what strangers made; one that panics has left nothing that is used again.
+    let work = AssertUnwindSafe(|| unwrap_with(device, sheet, depth));
+    catch_unwind(work).unwrap_or_else(|_| {
+        completion_panicked();
+        Err(Error::Damaged {
+            device: name,
+            what: "an image that its decoder fails on".to_owned(),
+        })
+    })
+}
+
+fn unwrap_with(
+    device: Arc<dyn Device>,
+    sheet: Option<&Sheet>,
+    depth: Depth<'_>,
+) -> Result<Unwrapped> {
     if let Some(sheet) = sheet {
         let (track, layer) = sheet.open(&device)?;
         let mut inside = take_off(track, depth, LAYERS_MAX)?;
-        if volume::is_in(&*inside.device)? {
+        if has_volume(&*inside.device) {
             inside.layers.insert(0, layer);
             return Ok(inside);
         }
@@ -106,7 +126,9 @@ pub fn unwrap(
 fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Result<Unwrapped> {
     let mut current = device.clone();
     let (mut layers, mut troubles) = (Vec::new(), Vec::new());
-    while !volume::is_in(&*current)? {
+    // What cannot be read at all says why; what is below a wrapping may be another kind of thing.
+    let mut is_found = volume::is_in(&*device)?;
+    while !is_found {
         let next = match layers_max.checked_sub(layers.len() + 1) {
             Some(more) => inside(&current, depth, more)?,
             None => None,
@@ -121,12 +143,17 @@ fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Res
         current = next.device;
         layers.push(Layer(next.words));
         troubles.extend(next.trouble);
+        is_found = has_volume(&*current);
     }
     Ok(Unwrapped {
         device: current,
         layers,
         troubles,
     })
+}
+
+fn has_volume(device: &dyn Device) -> bool {
+    volume::is_in(device).unwrap_or(false)
 }
 
 /// What one wrapping less makes of a device.
@@ -153,7 +180,13 @@ fn inside(device: &Arc<dyn Device>, depth: Depth<'_>, more: usize) -> Result<Opt
     if let Some(found) = compressed(device, depth, more)? {
         return Ok(Some(found));
     }
-    for open in [cso::open, nrg::open, raw::open, partition::open] {
+    for open in [
+        cso::open,
+        chd_image::open,
+        nrg::open,
+        raw::open,
+        partition::open,
+    ] {
         if let Some(found) = open(device)? {
             return Ok(Some(found));
         }
@@ -168,7 +201,7 @@ fn compressed(device: &Arc<dyn Device>, depth: Depth<'_>, more: usize) -> Result
     };
     let prefix: Arc<dyn Device> = Arc::new(RamDevice::holding(device.name(), &prefix));
     let look = take_off(prefix.clone(), Depth::Look, more)?;
-    if !volume::is_in(&*look.device)? {
+    if !has_volume(&*look.device) {
         return Ok(None);
     }
     match depth {

@@ -23,7 +23,7 @@ use crate::bytes::{self, array, u16_big, u32_big, u64_big};
 use crate::error::Error;
 use crate::sector::Layout;
 use crate::track::Track;
-use crate::{Inside, Result};
+use crate::{Inside, Result, raw, volume};
 
 /// Chunks that are looked at, and bytes of them: a disc has at most 99 tracks.
 const CHUNKS_MAX: usize = 256;
@@ -37,12 +37,18 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     let Some(chunks) = chunks_start(&**device)? else {
         return Ok(None);
     };
-    let Some(track) = first_data_track(&**device, chunks)? else {
-        let what = "a Nero image without a data track that can be read";
-        return Err(Error::damaged(&**device, what));
-    };
-    let (inside, words) = track.open(device)?;
-    Ok(Some(Inside::new(inside, format!("Nero image, {words}"))))
+    if let Some(track) = first_data_track(&**device, chunks)? {
+        let (inside, words) = track.open(device)?;
+        if volume::is_in(&*inside).unwrap_or(false) {
+            return Ok(Some(Inside::new(inside, format!("Nero image, {words}"))));
+        }
+    }
+    // What its chunks do not say, its sectors may.
+    if let Some(found) = raw::open(device)? {
+        return Ok(Some(found));
+    }
+    let what = "a Nero image without a data track that can be read";
+    Err(Error::damaged(&**device, what))
 }
 
 /// Where the chunks begin, if it is such an image.
@@ -247,10 +253,11 @@ mod tests {
                 let _ = open(&device);
             }
         }
+        let audio = pattern(2352 * 20);
         let chunk = chunk(b"DAOX", &dao(8, &[(2352, 7, 0, 0, 0)]));
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding(
             "x.nrg",
-            &super::tests::image(&raw, &chunk, false),
+            &super::tests::image(&audio, &chunk, false),
         ));
         let error = open(&device).err().unwrap().to_string();
         assert_eq!(

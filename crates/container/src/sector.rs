@@ -72,6 +72,14 @@ impl Layout {
             .find(|layout| layout.stride_bytes as u64 == bytes)
     }
 
+    /// The same with so many bytes from a sector to the next.
+    pub(crate) fn with_stride(self, stride_bytes: usize) -> Self {
+        Self {
+            stride_bytes,
+            ..self
+        }
+    }
+
     /// From a sector to the next.
     pub(crate) fn stride_bytes(self) -> u64 {
         self.stride_bytes as u64

@@ -22,7 +22,7 @@
 
 mod gzip;
 mod index;
-mod source;
+pub(crate) mod source;
 mod xz;
 mod zstd;
 

@@ -1,6 +1,6 @@
 //! The compressed bytes of a part of a device, to be read forwards.
 
-use std::io::{self, BufRead, Read};
+use std::io::{self, BufRead, Read, Seek, SeekFrom};
 use std::sync::{Arc, mpsc};
 
 use pagewell_base::sync::Mutex;
@@ -22,6 +22,7 @@ pub(crate) struct Source {
     /// Of the first byte that was not asked for, and the end.
     next: u64,
     end: u64,
+    step_bytes: usize,
     step: Vec<u8>,
     taken: usize,
     failure: Failure,
@@ -35,10 +36,16 @@ impl Source {
             issuer,
             next: start,
             end: end.min(device.length_bytes()),
+            step_bytes: STEP_BYTES,
             step: Vec::new(),
             taken: 0,
             failure: Failure::default(),
         }
+    }
+
+    /// The same that asks for so many bytes at once.
+    pub(crate) fn with_steps(self, step_bytes: usize) -> Self {
+        Self { step_bytes, ..self }
     }
 
     /// Where its failure will be.
@@ -52,7 +59,7 @@ impl Source {
     }
 
     /// Goes on from there.
-    pub(crate) fn seek(&mut self, position: u64) {
+    pub(crate) fn go_to(&mut self, position: u64) {
         let first = self.next - self.step.len() as u64;
         let inside = position.checked_sub(first).map(usize::try_from);
         match inside {
@@ -67,7 +74,8 @@ impl Source {
 
     fn fill(&mut self) -> io::Result<()> {
         let rest = self.end.saturating_sub(self.next);
-        let length = usize::try_from(rest).map_or(STEP_BYTES, |rest| rest.min(STEP_BYTES));
+        let length =
+            usize::try_from(rest).map_or(self.step_bytes, |rest| rest.min(self.step_bytes));
         self.step.clear();
         self.taken = 0;
         if length == 0 {
@@ -106,6 +114,20 @@ impl BufRead for Source {
     }
 }
 
+impl Seek for Source {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let (from, change) = match to {
+            SeekFrom::Start(position) => (position, 0),
+            SeekFrom::Current(change) => (self.position(), change),
+            SeekFrom::End(change) => (self.end, change),
+        };
+        let position = from.checked_add_signed(change);
+        let position = position.ok_or(io::ErrorKind::InvalidInput)?;
+        self.go_to(position);
+        Ok(position)
+    }
+}
+
 impl Read for Source {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
         let bytes = self.fill_buf()?;
@@ -139,11 +161,11 @@ mod tests {
             *source.failure().lock(),
             Some(Error::Failed { .. })
         ));
-        source.seek(500_001);
+        source.go_to(500_001);
         read.clear();
         source.read_to_end(&mut read).unwrap();
         assert!(read == bytes[500_001..]);
-        source.seek(599_999);
+        source.go_to(599_999);
         assert_eq!(source.position(), 599_999);
         assert_eq!(source.read(&mut [0; 5]).unwrap(), 1);
     }

@@ -238,7 +238,7 @@ fn next_frame(source: &mut Source) -> io::Result<Option<Header>> {
             .by_ref()
             .take(HEADER_BYTES_MAX as u64)
             .read_to_end(&mut bytes)?;
-        source.seek(at);
+        source.go_to(at);
         let Some(magic) = u32_little(&bytes, 0) else {
             return match bytes.is_empty() {
                 true => Ok(None),
@@ -247,7 +247,7 @@ fn next_frame(source: &mut Source) -> io::Result<Option<Header>> {
         };
         if magic & !0xf == MAGIC_SKIPPED {
             let length = u32_little(&bytes, 4).ok_or(io::ErrorKind::UnexpectedEof)?;
-            source.seek(at + 8 + u64::from(length));
+            source.go_to(at + 8 + u64::from(length));
             continue;
         }
         let header = Header::parse(&bytes);
@@ -261,7 +261,7 @@ fn next_frame(source: &mut Source) -> io::Result<Option<Header>> {
 fn pass_blocks(source: &mut Source, at: u64, header: Header) -> io::Result<()> {
     let mut position = at + header.length;
     loop {
-        source.seek(position);
+        source.go_to(position);
         let mut block = [0; 3];
         source.read_exact(&mut block)?;
         let [low, middle, high] = block;
@@ -278,7 +278,7 @@ fn pass_blocks(source: &mut Source, at: u64, header: Header) -> io::Result<()> {
     }
     let end = position + if header.has_checksum { 4 } else { 0 };
     // Its last byte must be there.
-    source.seek(end - 1);
+    source.go_to(end - 1);
     match source.fill_buf()?.is_empty() {
         true => Err(io::ErrorKind::UnexpectedEof.into()),
         false => {

@@ -1,0 +1,265 @@
+//! CHD: images of MAME, of discs and of disks, in hunks that are compressed each by itself.
+//!
+//! The crate `chd` reads the format. Here is what it lacks: bounds on what a header can claim, and
+//! where the data track of a CD is. A CD is frames of 2448 bytes, in which a sector of any kind
+//! begins at the first byte; tracks follow each other, each from a frame whose number is a multiple
+//! of four, and are described in metadata:
+//!
+//! ```text
+//!  TRACK:1 TYPE:MODE1_RAW SUBTYPE:NONE FRAMES:1780 PREGAP:0 PGTYPE:MODE1 PGSUB:NONE POSTGAP:0
+//! ```
+//!
+//! Hunks are read one after another, as the crate has one buffer for all. Only version 5 is read
+//! (since 2012), and no image that needs another one.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use chd::Chd;
+use chd::metadata::{KnownMetadata, MetadataTag};
+use pagewell_base::sync::Mutex;
+use pagewell_device::{Device, Error as DeviceError, Issuer, Result as DeviceResult};
+use rustix::io::Errno;
+
+use crate::bytes::{self, u32_big, u64_big};
+use crate::error::Error;
+use crate::kept::Kept;
+use crate::pool::{Decode, Decoded};
+use crate::sector::Layout;
+use crate::stream::source::{Failure, Source};
+use crate::track::Track;
+use crate::{Inside, Result, raw, volume};
+
+const MAGIC: &[u8] = b"MComprHD";
+const HEADER_BYTES: usize = 124;
+const VERSION: u32 = 5;
+/// The table of hunks takes 12 bytes for each: 48 MiB, enough for discs in hunks of two sectors.
+const HUNKS_MAX: u64 = 1 << 22;
+const HUNK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
+/// What one thread works on at a time, unless a hunk is longer.
+const PIECE_BYTES: u64 = 128 << 10;
+/// Asked for at once: some hunks that follow each other.
+const STEP_BYTES: usize = 64 << 10;
+/// Entries of metadata that are looked at: a disc has at most 99 tracks.
+const METADATA_MAX: usize = 256;
+/// A frame of a CD, and what the number of the first of a track is a multiple of.
+const FRAME_BYTES: u32 = 2448;
+const TRACK_FRAMES: u64 = 4;
+
+struct Hunks {
+    below: Arc<dyn Device>,
+    length_bytes: u64,
+    hunk_bytes: u64,
+    failure: Failure,
+    image: Mutex<Image>,
+    kept: Kept<u64>,
+}
+
+/// The crate takes a short read for the end of the image, so that none may be short.
+struct Whole(Source);
+
+impl Read for Whole {
+    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
+        let mut filled = 0;
+        while let Some(rest) = target.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            match self.0.read(rest)? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl Seek for Whole {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+struct Image {
+    chd: Chd<Whole>,
+    /// A hunk as it is stored.
+    stored: Vec<u8>,
+}
+
+/// Opens such an image: its first data track, or all of it where there are no tracks.
+pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
+    let header = bytes::read(&**device, 0, HEADER_BYTES)?.unwrap_or_default();
+    if !header.starts_with(MAGIC) {
+        return Ok(None);
+    }
+    let damaged = |what: String| Error::damaged(&**device, format!("a CHD image {what}"));
+    let version = u32_big(&header, 12).unwrap_or(0);
+    if version != VERSION {
+        return Err(damaged(format!("of version {version}, which is not read")));
+    }
+    let length_bytes = u64_big(&header, 32).unwrap_or(0);
+    let hunk_bytes = u32_big(&header, 56).unwrap_or(0);
+    let unit_bytes = u32_big(&header, 60).unwrap_or(0);
+    let is_sound = HUNK_BYTES.contains(&hunk_bytes)
+        && length_bytes.div_ceil(u64::from(hunk_bytes)) <= HUNKS_MAX;
+    if !is_sound {
+        return Err(damaged("whose header is damaged".to_owned()));
+    }
+    let source = Source::new(device, 0, u64::MAX, Issuer::Metadata).with_steps(STEP_BYTES);
+    let failure = source.failure();
+    let of_crate = |error: chd::Error| match failure.lock().take() {
+        Some(error) => error.into(),
+        None => damaged(format!("that cannot be opened: {error}")),
+    };
+    let mut chd = Chd::open(Whole(source), None).map_err(of_crate)?;
+    let tracks = match unit_bytes {
+        FRAME_BYTES => tracks(&mut chd),
+        _ => Vec::new(),
+    };
+    let hunks = Hunks {
+        below: device.clone(),
+        length_bytes,
+        hunk_bytes: u64::from(hunk_bytes),
+        failure,
+        image: Mutex::new(Image {
+            chd,
+            stored: Vec::new(),
+        }),
+        kept: Kept::default(),
+    };
+    let whole: Arc<dyn Device> = Arc::new(Decoded::new(hunks));
+    let words = format!("CHD, hunks of {hunk_bytes} bytes");
+    with_track(whole, &tracks, words).map(Some)
+}
+
+/// The first track with a volume; all of the image when there is none.
+fn with_track(whole: Arc<dyn Device>, tracks: &[Track], words: String) -> Result<Inside> {
+    for track in tracks {
+        let (inside, sectors) = track.open(&whole)?;
+        if volume::is_in(&*inside).unwrap_or(false) {
+            return Ok(Inside::new(inside, format!("{words}, {sectors}")));
+        }
+    }
+    let found = match volume::is_in(&*whole).unwrap_or(false) {
+        true => None,
+        false => raw::open(&whole)?,
+    };
+    Ok(match found {
+        Some(found) => Inside::new(found.device, format!("{words}, {}", found.words)),
+        None => Inside::new(whole, words),
+    })
+}
+
+/// The data tracks of a CD, as its metadata describe them, each without and with its pregap.
+fn tracks(chd: &mut Chd<Whole>) -> Vec<Track> {
+    let entries: Vec<_> = chd.metadata_refs().take(METADATA_MAX).collect();
+    let of_tracks = [
+        KnownMetadata::CdRomTrack.metatag(),
+        KnownMetadata::CdRomTrack2.metatag(),
+    ];
+    let mut tracks = Vec::new();
+    let mut frame: u64 = 0;
+    for entry in entries.into_iter().flatten() {
+        if !of_tracks.contains(&entry.metatag()) {
+            continue;
+        }
+        let Ok(entry) = entry.read(chd.inner()) else {
+            break;
+        };
+        let text = String::from_utf8_lossy(&entry.value).into_owned();
+        let field = |name: &str| {
+            let mut words = text.trim_end_matches('\0').split_ascii_whitespace();
+            words.find_map(|word| word.strip_prefix(name)?.strip_prefix(':'))
+        };
+        let count = |name: &str| field(name).and_then(|text| text.parse::<u32>().ok());
+        let frames = u64::from(count("FRAMES").unwrap_or(0));
+        let pregap = u64::from(count("PREGAP").unwrap_or(0));
+        if let Some(layout) = field("TYPE").and_then(layout_of) {
+            for start in [frame, frame + pregap] {
+                tracks.push(Track {
+                    start: start * u64::from(FRAME_BYTES),
+                    length_bytes: (frame + frames).saturating_sub(start) * u64::from(FRAME_BYTES),
+                    layout,
+                });
+            }
+        }
+        frame = (frame + frames).next_multiple_of(TRACK_FRAMES);
+    }
+    tracks
+}
+
+/// How the sectors of a type lie in frames; `None` for audio.
+fn layout_of(kind: &str) -> Option<Layout> {
+    let layout = match kind {
+        "MODE1" | "MODE2_FORM1" => Layout::COOKED,
+        "MODE2" | "MODE2_FORM_MIX" => Layout::HEADLESS,
+        "MODE1_RAW" | "MODE2_RAW" => Layout::RAW,
+        _ => return None,
+    };
+    Some(layout.with_stride(FRAME_BYTES as usize))
+}
+
+impl Hunks {
+    fn hunk(&self, number: u64) -> DeviceResult<Arc<[u8]>> {
+        if let Some(hunk) = self.kept.get(number) {
+            return Ok(hunk);
+        }
+        let mut bytes = vec![0; self.hunk_bytes as usize];
+        let mut image = self.image.lock();
+        let Image { chd, stored } = &mut *image;
+        let number_32 = u32::try_from(number).unwrap_or(u32::MAX);
+        let hunk = chd.hunk(number_32);
+        let read = hunk.and_then(|mut hunk| hunk.read_hunk_in(stored, &mut bytes));
+        drop(image);
+        let cause = self.failure.lock().take();
+        match read {
+            Ok(count) if count == self.hunk_bytes as usize => {
+                let bytes: Arc<[u8]> = bytes.into();
+                self.kept.put(number, bytes.clone());
+                Ok(bytes)
+            }
+            Ok(_) | Err(_) => Err(cause.unwrap_or_else(|| {
+                DeviceError::failed(self.below.name(), number * self.hunk_bytes, Errno::IO)
+            })),
+        }
+    }
+}
+
+impl Decode for Hunks {
+    fn below(&self) -> &Arc<dyn Device> {
+        &self.below
+    }
+
+    fn length_bytes(&self) -> u64 {
+        self.length_bytes
+    }
+
+    fn piece_end(&self, offset: u64) -> u64 {
+        let hunks = (PIECE_BYTES / self.hunk_bytes).max(1);
+        (offset + 1).next_multiple_of(hunks * self.hunk_bytes)
+    }
+
+    fn turn(&self, _: u64) -> Option<usize> {
+        Some(0)
+    }
+
+    fn width(&self) -> usize {
+        1
+    }
+
+    fn read(&self, offset: u64, target: &mut [u8], _: Issuer) -> (usize, DeviceResult<()>) {
+        let mut filled = 0;
+        while let Some(rest) = target.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let at = offset + filled as u64;
+            let hunk = match self.hunk(at / self.hunk_bytes) {
+                Ok(hunk) => hunk,
+                Err(error) => return (filled, Err(error)),
+            };
+            let inside = (at % self.hunk_bytes) as usize;
+            let bytes = hunk.get(inside..).unwrap_or_default();
+            let count = bytes.len().min(rest.len());
+            if let (Some(to), Some(from)) = (rest.get_mut(..count), bytes.get(..count)) {
+                to.copy_from_slice(from);
+            }
+            filled += count;
+        }
+        (filled, Ok(()))
+    }
+}
