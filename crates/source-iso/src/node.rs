@@ -260,8 +260,11 @@ impl Recorded {
         }
     }
 
-    /// What it has in common with its other names, if it may have any.
+    /// What it has in common with its other names, if it may have any: no directory has.
     pub(super) fn shared(&self, volume: &Volume) -> Option<Shared> {
+        if self.record.is_directory() {
+            return None;
+        }
         let rock_ridge = self.rock_ridge.as_ref()?;
         let posix = rock_ridge.posix?;
         let evidence = Evidence {

@@ -241,8 +241,8 @@ fn the_root_record_of_an_old_disc_has_another_length() {
     }
 }
 
-#[test]
-fn names_of_one_object_share_their_number() {
+/// Objects with one name and with several, and what seems to be so.
+fn of_many_names() -> Image {
     let file = |name: &str, (extent, size), links, serial| {
         let identifier = format!("{};1", name.to_uppercase());
         let entries = [nm(name.as_bytes()), px(0o100_644, links, serial)];
@@ -257,7 +257,12 @@ fn names_of_one_object_share_their_number() {
         ];
         Record::file(&identifier, 0, 0).with(&entries)
     };
-    let image = rock_ridge(&[
+    // Of size 0: without an extent of its own.
+    let directory = |name: &str, serial| {
+        let entries = [nm(name.as_bytes()), px(0o040_755, 2, serial)];
+        Record::directory(&name.to_uppercase(), 0, 0).with(&entries)
+    };
+    rock_ridge(&[
         file("a", (40, 2), 2, 5),
         file("b", (40, 2), 2, 5),
         file("c", (41, 2), 2, 5),
@@ -274,7 +279,14 @@ fn names_of_one_object_share_their_number() {
         link("link1", 9),
         link("link2", 9),
         link("link3", 8),
-    ]);
+        directory("directory1", 10),
+        directory("directory2", 10),
+    ])
+}
+
+#[test]
+fn names_of_one_object_share_their_number() {
+    let image = of_many_names();
     let fs = open_bytes(image.bytes.clone());
     let manifest = walk(&fs, WHOLE);
     let number = |name: &str| manifest[name.as_bytes()].attributes.file_id;
@@ -290,8 +302,22 @@ fn names_of_one_object_share_their_number() {
         assert_eq!(object(left), object(right), "{left}");
     }
     let all = [
-        "", "a", "c", "d", "e", "g", "h", "i", "good.txt", "empty1", "empty2", "empty3", "link1",
+        "",
+        "a",
+        "c",
+        "d",
+        "e",
+        "g",
+        "h",
+        "i",
+        "good.txt",
+        "empty1",
+        "empty2",
+        "empty3",
+        "link1",
         "link3",
+        "directory1",
+        "directory2",
     ];
     let objects: HashSet<_> = all.map(object).into_iter().collect();
     assert_eq!(objects.len(), all.len());
