@@ -25,8 +25,9 @@ use pagewell_fs::FileSystem;
 use crate::compare::{Lack, Listing};
 use crate::options::TreeName;
 
-/// Names of a root whose kinds and lengths are compared: some 500 KB of UDF.
-const EXAMINED_MAX: usize = 256;
+/// Names of a root whose kinds and lengths are compared, too: each may cost a read of its own, and
+/// an image is to open in less than 1 MiB.
+const EXAMINED_MAX: usize = 8;
 /// Names that are kept of those that a tree lacks.
 const NAMED_MAX: usize = 3;
 

@@ -68,8 +68,8 @@ pub struct FileOptions {
     pub engine: Engine,
     /// Allows writes and claims the file: [`Error::InUse`] when another program has a claim.
     pub writable: bool,
-    /// Leaves the access time alone (`O_NOATIME`) where the kernel permits it, which for files of
-    /// other owners it does not.
+    /// A look at a few sectors: the kernel reads nothing ahead, and leaves the access time alone
+    /// (`O_NOATIME`) where it permits that, which for files of other owners it does not.
     pub unnoticed: bool,
     /// Requests of a ring in the kernel at a time, 1 to 4096; more wait in order.
     pub queue_depth: u32,

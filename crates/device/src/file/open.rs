@@ -68,6 +68,10 @@ pub(super) fn open(
     if !options.unnoticed || rustix::fs::fcntl_setfl(&buffered, OFlags::NOATIME).is_err() {
         rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
     }
+    if options.unnoticed {
+        // A disk may be read ahead by megabytes.
+        let _ = rustix::fs::fadvise(&buffered, 0, None, rustix::fs::Advice::Random);
+    }
     let length_bytes = if is_block_device {
         rustix::fs::seek(&buffered, SeekFrom::End(0))?
     } else {
