@@ -13,7 +13,7 @@ use pagewell_container::Depth;
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::open_error;
-use pagewell_source_iso::{self as iso, NotIso};
+use pagewell_source_iso as iso;
 use pagewell_source_udf::{self as udf, NotUdf};
 
 use crate::storage::Storage;
@@ -73,10 +73,7 @@ fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
             let why = NotUdf::NoAnchor;
             SourceKind::Unreadable(format!("a UDF image that cannot be read: {why}"))
         }
-        Err(NotIso::Unsupported(what)) => {
-            SourceKind::Unreadable(format!("{what}, which is not supported by this version"))
-        }
-        Err(NotIso::Unknown(_)) => SourceKind::Other,
+        Err(_) => SourceKind::Other,
     })
 }
 

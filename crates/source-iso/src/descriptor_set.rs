@@ -1,9 +1,9 @@
-//! The descriptors of one session, and related formats that need another reader.
+//! The descriptors of one session.
 //!
 //! A set begins 16 sectors behind the start of its session. A terminator should end it; images
 //! without one exist, and images with thousands of descriptors, so the scan ends at the first
 //! sector that is no descriptor, at the end of the image, or after 64. The first descriptor of each
-//! kind counts, wherever it is; behind the terminator only descriptors of UDF do.
+//! kind counts, wherever it is; behind the terminator only descriptors of UDF may follow.
 //!
 //! ```text
 //! 0            16        17       18         19
@@ -22,14 +22,9 @@ const DESCRIPTORS_MAX: u64 = 64;
 const EL_TORITO: &[u8] = b"EL TORITO SPECIFICATION";
 const CATALOGUE_SECTOR: usize = 71;
 
-/// The content of a device that is no image for this reader.
+/// Why a device is no image for this reader: what is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotIso {
-    /// A related format; the text names it, with its article.
-    Unsupported(&'static str),
-    /// Another content; the text says what is missing.
-    Unknown(&'static str),
-}
+pub struct NotIso(pub &'static str);
 
 /// The descriptors of a session.
 #[derive(Default)]
@@ -39,8 +34,6 @@ pub(super) struct DescriptorSet {
     pub enhanced: Option<Descriptor>,
     /// Sector of the boot catalogue.
     pub boot_catalogue: Option<u32>,
-    /// Descriptors of UDF are among them.
-    pub has_udf: bool,
     pub is_terminated: bool,
     /// The byte behind the last descriptor.
     pub end_position: u64,
@@ -65,8 +58,7 @@ impl DescriptorSet {
                 break;
             };
             match kind.0 {
-                Kind::Udf => set.has_udf = true,
-                Kind::Extended => {}
+                Kind::Udf | Kind::Extended => {}
                 _ if set.is_terminated => break,
                 Kind::Terminator => set.is_terminated = true,
                 _ => set.take(&sector, kind, (position, image.length_bytes)),
@@ -105,74 +97,16 @@ fn boot_catalogue(sector: &[u8; SECTOR_BYTES]) -> Option<u32> {
 
 /// Looks at the first session of an image; errors are those of reading it.
 pub(super) fn examine<E>(image: &Readable<'_, E>) -> Result<Result<DescriptorSet, NotIso>, E> {
-    let mut head = [0u8; 16];
-    if image.read_if_there(0, &mut head)? {
-        if matches!(&head[..4], b"CISO" | b"ZISO") {
-            return unsupported("a compressed (CSO or ZSO) image");
-        }
-        if head[..12] == [0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0] {
-            return unsupported("an image of raw 2352-byte sectors");
-        }
-    }
     let set = DescriptorSet::read(image, 0)?;
     if set.main().is_some() {
         return Ok(Ok(set));
     }
-    if set.has_udf {
-        return unsupported("a UDF image without an ISO 9660 tree");
-    }
-    if let Some(layout) = other_sector_layout(image)? {
-        return unsupported(layout);
-    }
     let is_short = image.length_bytes < (FIRST_SECTOR + 1) * SECTOR;
-    Ok(Err(NotIso::Unknown(if is_short {
+    Ok(Err(NotIso(if is_short {
         "it ends before sector 16, where volume descriptors are"
     } else {
         "no volume descriptor"
     })))
-}
-
-fn unsupported<E>(what: &'static str) -> Result<Result<DescriptorSet, NotIso>, E> {
-    Ok(Err(NotIso::Unsupported(what)))
-}
-
-/// Looks for descriptors at the positions of other sector sizes or of a pregap.
-fn other_sector_layout<E>(image: &Readable<'_, E>) -> Result<Option<&'static str>, E> {
-    for (sector_bytes, header_bytes, first, what) in [
-        (2336, 8, 16, "an image of raw 2336-byte sectors"),
-        (2352, 16, 16, "an image of raw 2352-byte sectors"),
-        (2352, 24, 16, "an image of raw 2352-byte sectors"),
-        (2448, 16, 16, "an image of raw 2448-byte sectors"),
-        (2448, 24, 16, "an image of raw 2448-byte sectors"),
-        (2048, 0, 166, "an image with a pregap of 150 sectors"),
-    ] {
-        let mut identifier = [0u8; 6];
-        let position = sector_bytes * first + header_bytes;
-        if image.read_if_there(position, &mut identifier)? && &identifier[1..] == b"CD001" {
-            return Ok(Some(what));
-        }
-    }
-    Ok(None)
-}
-
-/// Whether a UDF anchor (ECMA-167 3/10.2) is at one of its places.
-pub(super) fn has_udf_anchor<E>(image: &Readable<'_, E>) -> Result<bool, E> {
-    const ANCHOR_TAG: [u8; 2] = [2, 0];
-    let sectors = image.length_bytes / SECTOR_BYTES as u64;
-    for sector in [
-        256,
-        sectors.saturating_sub(257),
-        sectors.saturating_sub(1),
-        sectors,
-    ] {
-        let mut tag = [0u8; 16];
-        let there = image.read_if_there(sector * SECTOR_BYTES as u64, &mut tag)?;
-        let location = u32::from_le_bytes([tag[12], tag[13], tag[14], tag[15]]);
-        if there && tag[..2] == ANCHOR_TAG && u64::from(location) == sector {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 #[cfg(test)]
@@ -197,7 +131,7 @@ mod tests {
     fn refusal(bytes: Vec<u8>) -> &'static str {
         match of_bytes(&bytes) {
             Ok(_) => "iso",
-            Err(NotIso::Unsupported(what) | NotIso::Unknown(what)) => what,
+            Err(NotIso(what)) => what,
         }
     }
 
@@ -208,16 +142,14 @@ mod tests {
     }
 
     #[test]
-    fn relatives_are_refused_by_name() {
+    fn what_is_missing_is_named() {
         assert!(refusal(Vec::new()).contains("ends before"));
         assert!(refusal(vec![0; 32768]).contains("ends before"));
         assert_eq!(refusal(vec![0; 65536]), "no volume descriptor");
-        assert!(refusal(with(0, b"CISO")).contains("CSO"));
-        assert!(refusal(with(1, &[255; 10])).contains("2352"));
-        assert!(refusal(with(16 * 2352 + 24, b"\x01CD001")).contains("2352"));
-        assert!(refusal(with(16 * 2336 + 8, b"\x01CD001")).contains("2336"));
-        assert!(refusal(with(166 * 2048, b"\x01CD001")).contains("pregap"));
-        assert!(refusal(with(16 * 2048, b"\x00NSR02")).contains("UDF"));
+        assert_eq!(
+            refusal(with(16 * 2048, b"\x00NSR02")),
+            "no volume descriptor"
+        );
     }
 
     #[test]
@@ -255,6 +187,6 @@ mod tests {
         let set = of_bytes(&bytes).unwrap_or_default();
         assert_eq!(set.boot_catalogue, Some(99));
         assert_eq!(set.primary.unwrap().label, "A");
-        assert!(set.enhanced.is_some() && set.has_udf && set.joliet.is_none());
+        assert!(set.enhanced.is_some() && set.joliet.is_none());
     }
 }

@@ -20,8 +20,8 @@
 //! The tree that loses least is served (`select`); path tables are not used. The image is read
 //! through the page cache; file data is sent from pinned pages, without a copy.
 //!
-//! **Known weaknesses.** The image must not change while it is open. UDF, raw sectors and sparse
-//! files (SF) are recognised and refused.
+//! **Known weaknesses.** The image must not change while it is open. Sparse files (SF) are
+//! recognised and refused.
 
 mod aaip;
 mod boot;
@@ -82,17 +82,13 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image on `device`, to be read through `cache`. Refuses one whose files are in a
-    /// UDF file system only.
+    /// Opens the image on `device`, to be read through `cache`.
     pub fn open(
         device: &Arc<dyn Device>,
         cache: &Cache,
         options: &IsoOptions,
     ) -> Result<Self, OpenError> {
-        let bytes = Bytes::new(cache.open(device.clone()));
-        let opened = Self::of_bytes(&bytes, cache, options)?;
-        select::refuse_note(&bytes, &opened.tree)?;
-        Ok(opened)
+        Self::of_bytes(&Bytes::new(cache.open(device.clone())), cache, options)
     }
 
     /// [`Self::open`] with the default options.

@@ -5,21 +5,17 @@
 //! tree gives way to a later one of its own when its root directory is unreadable, or has at most
 //! two entries while the other's has more: writers have produced empty ones, and trees that only
 //! say that the files are in another.
-//!
-//! Some images have a UDF file system and an ISO tree with only a note about it.
-//! [`IsoFileSystem::from_device`](super::IsoFileSystem::from_device) refuses those: the note alone
-//! would look like a right answer.
 
 use std::sync::Arc;
 
 use pagewell_fs::source::OpenError;
-use pagewell_fs::{Error, FileType, Result};
+use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::{Bytes, Readable, Violations};
 
 use super::checks;
 use super::descriptor::Descriptor;
-use super::descriptor_set::{DescriptorSet, NotIso, examine, has_udf_anchor};
-use super::file_id::{Object, TreeKind};
+use super::descriptor_set::{DescriptorSet, NotIso, examine};
+use super::file_id::TreeKind;
 use super::options::{IsoOptions, Session};
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
@@ -30,8 +26,6 @@ use super::volume::{SECTOR_BYTES, Volume};
 
 /// A root directory with so few entries may be a note about another tree.
 const NOTE_ENTRIES_MAX: usize = 2;
-/// A note has at most so many bytes.
-const NOTE_BYTES_MAX: u64 = 64 << 10;
 /// Of system use entries of the root directory.
 const CONTINUATION_BYTES_MAX: u64 = 2 << 20;
 
@@ -67,8 +61,7 @@ pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Chosen, OpenErr
     let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
     let set = match with_image(bytes, examine).map_err(failed)? {
         Ok(set) => set,
-        Err(NotIso::Unsupported(what)) => return Err(refuse(format!("{what} is not supported"))),
-        Err(NotIso::Unknown(why)) => {
+        Err(NotIso(why)) => {
             return Err(refuse(format!("not an ISO 9660 image: {why}")));
         }
     };
@@ -223,38 +216,4 @@ fn rock_ridge_skips(volume: &Volume, root: &Record) -> Option<Skips> {
     }
     let mut continuation = Continuation::new(volume, true, (SECTOR_BYTES, CONTINUATION_BYTES_MAX));
     announced(own.system_use(), &mut continuation).ok()?
-}
-
-/// Refuses a tree that only says that the files are in a UDF file system.
-pub(super) fn refuse_note(bytes: &Bytes, tree: &Tree) -> Result<(), OpenError> {
-    let refuse = |reason: &str| OpenError::new(bytes.name(), reason);
-    let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()));
-    let set = with_image(bytes, |image| DescriptorSet::read(image, 0)).map_err(failed)?;
-    let may_be_note = set.has_udf && is_note(tree);
-    if may_be_note && with_image(bytes, has_udf_anchor).map_err(failed)? {
-        return Err(refuse(
-            "its files are in a UDF file system, which is not supported",
-        ));
-    }
-    Ok(())
-}
-
-/// Whether the root holds only one or two small files.
-fn is_note(tree: &Tree) -> bool {
-    let Ok(root) = tree.directory(tree.root, true) else {
-        return false;
-    };
-    let mut bytes = 0;
-    let only_files = root.items().iter().all(|item| {
-        let object = root.object_of(item);
-        let node = match object {
-            Object::File(_) => tree.examine(object, true).ok(),
-            _ => None,
-        };
-        node.is_some_and(|node| {
-            bytes += node.attributes.size;
-            node.attributes.file_type == FileType::Regular
-        })
-    });
-    root.items().len() <= NOTE_ENTRIES_MAX && only_files && bytes <= NOTE_BYTES_MAX
 }

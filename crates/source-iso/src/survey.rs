@@ -6,7 +6,6 @@ use pagewell_fs::{Result, Timestamp};
 use pagewell_source_bytes::Bytes;
 
 use super::boot::{self, BootEntry};
-use super::descriptor_set::has_udf_anchor;
 use super::file_id::TreeKind;
 use super::options::IsoOptions;
 use super::{select, sessions};
@@ -44,8 +43,6 @@ pub struct Survey {
     pub sessions: Vec<SessionSurvey>,
     /// Images to boot from.
     pub boot: Vec<BootEntry>,
-    /// Descriptors of UDF and an anchor are there.
-    pub has_udf: bool,
 }
 
 /// A tree.
@@ -107,7 +104,7 @@ pub fn survey(bytes: &Bytes, options: &IsoOptions) -> Result<Survey, OpenError> 
         }
     });
     let trees = trees.collect();
-    let (sessions, boot, has_udf) = select::with_image(bytes, |image| {
+    let (sessions, boot) = select::with_image(bytes, |image| {
         let sessions = sessions::find(image)?;
         let sessions = sessions.iter().filter_map(|found| {
             let main = found.set.main()?;
@@ -121,8 +118,7 @@ pub fn survey(bytes: &Bytes, options: &IsoOptions) -> Result<Survey, OpenError> 
             Some(sector) => boot::entries(image, sector)?,
             None => Vec::new(),
         };
-        let has_udf = set.has_udf && has_udf_anchor(image)?;
-        Ok((sessions.collect(), boot, has_udf))
+        Ok((sessions.collect(), boot))
     })
     .map_err(failed)?;
     Ok(Survey {
@@ -141,6 +137,5 @@ pub fn survey(bytes: &Bytes, options: &IsoOptions) -> Result<Survey, OpenError> 
         trees,
         sessions,
         boot,
-        has_udf,
     })
 }

@@ -7,8 +7,7 @@ mod support;
 use pagewell_fs::{Credentials, Error, FileSystem};
 use pagewell_source_iso::TreeKind;
 use support::builder::{
-    DIRECTORY, Image, JOLIET_ROOT, MORE, ROOT, Record, ce, cl, joliet_file, nm, nm_more, pack,
-    utf16,
+    Image, JOLIET_ROOT, MORE, ROOT, Record, ce, cl, joliet_file, nm, nm_more, pack, utf16,
 };
 use support::crafted::{GOOD, check, plain, rock_ridge};
 use support::{Bounds, SECTOR, WHOLE, call, open_bytes, walk};
@@ -265,28 +264,4 @@ fn descriptors_in_odd_places() {
         let error = support::try_open(image.bytes).err().unwrap().to_string();
         assert!(error.contains("blocks"), "{error}");
     }
-}
-
-#[test]
-fn a_note_about_udf_is_not_served_as_the_image() {
-    let mut image = plain(&[]);
-    image.put(18, b"\0BEA01\x01");
-    image.put(19, b"\0NSR02\x01");
-    image.put(300, b"");
-    check(&image, &[GOOD]);
-    let mut anchor = [0u8; 16];
-    anchor[0] = 2;
-    anchor[12..14].copy_from_slice(&256u16.to_le_bytes());
-    image.put(256, &anchor);
-    let error = support::try_open(image.bytes.clone()).err().unwrap();
-    assert!(error.to_string().contains("UDF"), "{error}");
-    image.directory(
-        ROOT,
-        ROOT,
-        &[
-            Record::file("GOOD.TXT;1", 40, 4),
-            Record::file("D", 41, 0).flags(DIRECTORY),
-        ],
-    );
-    check(&image, &[("d", ""), GOOD]);
 }

@@ -245,7 +245,7 @@ fn descriptors_of_a_real_image_say_what_the_writer_was_asked_for() {
         (TreeKind::Joliet, "A_LABEL")
     );
     assert_eq!(found.sessions.len(), 1);
-    assert!(!found.has_udf && !found.is_high_sierra);
+    assert!(!found.is_high_sierra);
     for tree in [TreeKind::RockRidge, TreeKind::Joliet, TreeKind::Plain] {
         assert_eq!(noted(&bytes, tree), [], "{tree}");
     }
