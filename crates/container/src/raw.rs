@@ -10,7 +10,7 @@ use pagewell_device::Device;
 
 use crate::sector::Layout;
 use crate::track::Track;
-use crate::volume::{self, FIRST_SECTOR};
+use crate::volume::{self, FIRST_SECTOR, MARK_BYTES};
 use crate::{Inside, Result, bytes};
 
 /// Sectors before the first one of a track, if they are stored.
@@ -32,7 +32,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
             if has_volume(&**device, start, layout)? {
                 let track = Track {
                     start,
-                    length_bytes: u64::MAX,
+                    length_bytes: data_bytes(&**device, start, layout)?,
                     layout,
                 };
                 let (inside, words) = track.open(device)?;
@@ -45,6 +45,36 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
         }
     }
     Ok(None)
+}
+
+/// Bytes up to the end of the data track. Tracks of music may follow in the same file, and readers
+/// look at the last sectors of a volume. Where they begin is searched by halves, and believed if
+/// the sectors from there on are no data.
+fn data_bytes(device: &dyn Device, start: u64, layout: Layout) -> Result<u64> {
+    const BELIEVED_SECTORS: u64 = 16;
+    let stride = layout.stride_bytes();
+    let count = device.length_bytes().saturating_sub(start) / stride;
+    let is_data = |sector: u64| -> Result<bool> {
+        let bytes = bytes::read(device, start + sector * stride, MARK_BYTES)?;
+        Ok(bytes.is_some_and(|bytes| layout.is_of_data(&bytes)))
+    };
+    let (mut data, mut other) = (FIRST_SECTOR, count.saturating_sub(1));
+    if other <= data || is_data(other)? {
+        return Ok(u64::MAX);
+    }
+    while other - data > 1 {
+        let middle = data + (other - data) / 2;
+        match is_data(middle)? {
+            true => data = middle,
+            false => other = middle,
+        }
+    }
+    for sector in (other..count).take(BELIEVED_SECTORS as usize) {
+        if is_data(sector)? {
+            return Ok(u64::MAX);
+        }
+    }
+    Ok(other * stride)
 }
 
 /// Whether the first descriptor of a track from `start` is there under this layout.
@@ -122,6 +152,24 @@ mod tests {
             let found = unwrapped(&nothing);
             assert!(found.layers.is_empty());
             assert_eq!(found.device.length_bytes(), nothing.len() as u64);
+        }
+    }
+
+    #[test]
+    fn music_behind_the_data_is_left_out() {
+        let data = volume();
+        let image = make_raw(Layout::RAW, 1, &data);
+        let music = pattern(2352 * 90);
+        let found = unwrapped(&[image.clone(), music.clone()].concat());
+        assert_eq!(found.device.length_bytes(), data.len() as u64);
+        // A damaged sector is no end of the data.
+        for damaged in [199, 107, 17] {
+            let mut image = image.clone();
+            image[damaged * 2352] = 7;
+            let found = unwrapped(&image);
+            let last = 199 - usize::from(damaged == 199);
+            let there = found.device.length_bytes();
+            assert!(there >= (last as u64 + 1) * 2048, "{damaged}: {there}");
         }
     }
 

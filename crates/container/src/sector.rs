@@ -116,6 +116,11 @@ impl Layout {
         sector.get(start..start + DATA_BYTES)
     }
 
+    /// Whether a sector is one of data, of any mode. Where sectors have no sync pattern, all are.
+    pub(crate) fn is_of_data(self, sector: &[u8]) -> bool {
+        self.head != Head::Sync || sector.starts_with(&SYNC)
+    }
+
     /// What it is, in words; `sector` is one of it.
     pub(crate) fn describe(self, sector: &[u8]) -> String {
         let stride = self.stride_bytes;

@@ -22,7 +22,7 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{self, usage};
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, guess, meant_inside, recognise};
+use crate::recognise::{SourceKind, guess, meant_inside, recognise, why_plain};
 use crate::storage::{self, Storage};
 
 /// What a source is opened for.
@@ -350,7 +350,12 @@ fn unrecognised(
     let storage = Storage::Path(path.to_owned());
     let (done, writes) = match purpose {
         // A place inside it was named, `PATH::/NAME`: that can mean nothing else.
-        Purpose::Read | Purpose::Fill => return image(&storage, shown, purpose, engine),
+        Purpose::Read | Purpose::Fill => {
+            if let Some(reason) = why_plain(path, &SourceKind::Other) {
+                failure::report(&format!("{shown}: taken as one file: {reason}"));
+            }
+            return image(&storage, shown, purpose, engine);
+        }
         Purpose::Serve(writes) => ("served", writes),
         Purpose::Mount { writes, .. } => ("mounted", writes),
     };

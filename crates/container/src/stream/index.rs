@@ -10,9 +10,9 @@ use super::{LENGTH_BYTES_MAX, Reader, Region, Stream, gzip, pass_over, xz, zstd}
 use crate::pool::Decoded;
 use crate::{Error, Inside, Result, bytes};
 
-/// As much as a reader needs to tell whether there is a volume: its first descriptors, behind a
-/// pregap of 150 sectors of 2448 bytes.
-const PREFIX_BYTES: u64 = 512 << 10;
+/// As much as a reader needs to tell whether there is a volume: its first descriptors, and the
+/// anchor of UDF in sector 256, behind a pregap of 150 sectors of 2448 bytes.
+const PREFIX_BYTES: u64 = 1 << 20;
 
 /// A format of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -190,6 +190,10 @@ fn an_image_that_cannot_be_opened_is_a_file_and_each_command_says_why() {
         assert!(copied == fs::read(fixture.path().join(name)).unwrap());
         assert_eq!(run(&["ls", name]).out, format!("{name}\n").into_bytes());
     }
+    let inside = run(&["ls", "page.iso::/"]);
+    let said = "pagewell: page.iso: taken as one file: it looks like a web page";
+    assert!(inside.err.starts_with(said), "{}", inside.err);
+    assert_eq!(inside.out, b"page.iso\n");
     // Nothing is said of files that promise nothing, and of what is copied onto.
     fs::write(fixture.path().join("disk.img"), vec![0; 5000]).unwrap();
     assert_eq!(run(&["ls", "disk.img"]).text(), "disk.img\n");
