@@ -19,8 +19,12 @@ impl Tree {
         let (object, node) = self.resolve(id, may_block)?;
         match object {
             Object::File(_) => Err(Error::NotDirectory),
-            Object::Directory(_) | Object::EmptyDirectory(_) => {
+            Object::EmptyDirectory(_) => {
                 Ok((object, Object::Directory(node.parent), node.attributes))
+            }
+            Object::Directory(position) => {
+                let parent = self.parent_of(position, &node);
+                Ok((object, Object::Directory(parent), node.attributes))
             }
         }
     }

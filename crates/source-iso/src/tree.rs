@@ -8,6 +8,9 @@
 //! in the new one) has its true parent in PL. A directory that is its own ancestor is refused when
 //! it is opened: no walk through [`Tree::enter`] is a circle.
 //!
+//! One writer has directories for their own parents: then the parent is the directory from which it
+//! was entered, as long as that is remembered.
+//!
 //! Weakness: the second record is not checked, so a hostile image can show a directory in two
 //! places; that walk is long, not endless, as a client sees the same identifier again.
 
@@ -40,6 +43,8 @@ const DIRECTORY_BYTES_LARGE: u64 = 256 << 10;
 /// Components of Linux' longest path, 4096 bytes.
 const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
+/// Directories that are their own parents, and remembered.
+const ENTERED_MAX: usize = 16 << 10;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
 /// Its length is one byte.
@@ -72,6 +77,8 @@ pub(super) struct Tree {
     root_has_small: OnceLock<bool>,
     groups: Pieces<Object, Group>,
     directories: Pieces<u64, Directory>,
+    /// By a directory that is its own parent, the one from which it was entered.
+    entered_from: Pieces<u64, u64>,
     /// Held while a large directory is parsed.
     large: Mutex<()>,
 }
@@ -93,6 +100,7 @@ impl Tree {
             root_has_small: OnceLock::new(),
             groups: Pieces::new(NODE_CACHE_BYTES, NODE_CACHE_SHARDS),
             directories: Pieces::new(DIRECTORY_CACHE_BYTES, 1),
+            entered_from: Pieces::new(ENTERED_MAX, 1),
             large: Mutex::new(()),
             volume,
         }
@@ -139,9 +147,21 @@ impl Tree {
                 let text = "its record of its parent leads to another directory";
                 self.volume.note(child, "ECMA-119 6.8.2.2", text);
             }
+            if node.parent == child && child != self.root {
+                self.entered_from.insert(child, directory, 1);
+            }
             return Ok(node);
         }
         self.examine(object, may_block)
+    }
+
+    /// First byte of the extent of a directory's parent.
+    pub(super) fn parent_of(&self, directory: u64, node: &FoundNode) -> u64 {
+        if node.parent != directory || directory == self.root {
+            return node.parent;
+        }
+        let entered_from = self.entered_from.get(directory);
+        entered_from.map_or(directory, |parent| *parent)
     }
 
     pub(super) fn directory(&self, position: u64, may_block: bool) -> Result<Arc<Directory>> {
@@ -308,9 +328,12 @@ impl Tree {
                 return Ok(());
             }
             // An ancestor that is no directory proves nothing about the child.
-            match self.node(Object::Directory(ancestor), may_block)? {
-                Some(node) if node.parent != ancestor => ancestor = node.parent,
-                _ => return Ok(()),
+            let Some(node) = self.node(Object::Directory(ancestor), may_block)? else {
+                return Ok(());
+            };
+            match self.parent_of(ancestor, &node) {
+                parent if parent == ancestor => return Ok(()),
+                parent => ancestor = parent,
             }
         }
         Err(self.volume.fault(child, "directories nested too deep"))

@@ -17,7 +17,7 @@ use pagewell_source_iso::{
 use support::builder::{
     Image, JOLIET_ROOT, MORE, ROOT, Record, ce, descriptor, joliet_file, nm, pack, px, sp, zisofs,
 };
-use support::{WHOLE, cache, display, tool, walk};
+use support::{WHOLE, cache, check_parents, display, tool, walk};
 
 fn bytes_of(image: &[u8]) -> Bytes {
     Bytes::new(cache().open(Arc::new(RamDevice::holding("image", image))))
@@ -395,6 +395,7 @@ fn names_of_1999_by_real_writers() {
         let fs = open(&bytes, Some(TreeKind::Enhanced), Session::Default);
         let expected = [long.as_str(), "Sub Directory", "Sub Directory/lower.c"];
         assert_eq!(names(&fs), expected, "{program}");
+        check_parents(&fs, &walk(&fs, WHOLE));
         let noted = noted(&bytes, TreeKind::Enhanced);
         // xorriso 1.5.4 has directories of this tree for their own parents.
         let of_parents = |found: &(u64, u64, &str)| found.2 == "ECMA-119 6.8.2.2";

@@ -203,7 +203,8 @@ impl Tree {
             Object::File(place) | Object::EmptyDirectory(place) => Some(place),
             Object::Directory(position) if position == self.root => None,
             Object::Directory(position) => {
-                let directory = self.examine(object, may_block)?.parent;
+                let node = self.examine(object, may_block)?;
+                let directory = self.parent_of(position, &node);
                 let parent = self.directory(directory, may_block)?;
                 // A parent that does not have it has no entries of it.
                 let Some(offset) = parent.record_of(position) else {
