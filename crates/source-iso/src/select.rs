@@ -160,7 +160,11 @@ pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenErro
     if let Some(kind) = options.tree {
         let wanted = trees.iter().find(|tree| tree.kind == kind);
         let wanted = wanted.ok_or_else(|| refuse(format!("it has no {kind} tree")))?;
-        return Ok(tree(bytes, &chosen.set, wanted, options));
+        let tree = tree(bytes, &chosen.set, wanted, options);
+        return match tree.directory(tree.root, true) {
+            Ok(_) => Ok(tree),
+            Err(error) => Err(refuse(format!("root directory unreadable: {error}"))),
+        };
     }
     choose(bytes, &chosen.set, &trees, options).map_err(refuse)
 }

@@ -9,12 +9,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::{Compress, Compression, FlushCompress};
 use pagewell_device::RamDevice;
 use pagewell_fs::{Credentials, Error, FileId, FileSystem, Payload, Result};
 use pagewell_source_bytes::Bytes;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
-use support::builder::{Image, Record, nm, px, zisofs};
+use support::builder::{Image, Record, nm, pressed, px, zisofs, zisofs_data};
 use support::crafted::rock_ridge;
 use support::{WHOLE, cache, call, local, open_bytes, open_file, tool, walk};
 
@@ -148,28 +147,6 @@ fn genisoimage_marks_what_mkzftree_compressed() {
     }
 }
 
-fn pressed(data: &[u8]) -> Vec<u8> {
-    let mut block = Vec::with_capacity(data.len() + 1000);
-    Compress::new(Compression::default(), true)
-        .compress_vec(data, &mut block, FlushCompress::Finish)
-        .unwrap();
-    block
-}
-
-/// Data of version 1 with these blocks, for a file of `size` bytes.
-fn data(size: u32, shift: u8, blocks: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = vec![0x37, 0xe4, 0x53, 0x96, 0xc9, 0xdb, 0xd6, 0x07];
-    bytes.extend(size.to_le_bytes());
-    bytes.extend([4, shift, 0, 0]);
-    let mut at = 16 + 4 * (blocks.len() + 1);
-    for block in blocks {
-        bytes.extend(u32::try_from(at).unwrap().to_le_bytes());
-        at += block.len();
-    }
-    bytes.extend(u32::try_from(at).unwrap().to_le_bytes());
-    [bytes, blocks.concat()].concat()
-}
-
 /// An image with one compressed file, and what is read of it: the length, and the data or an error.
 fn shown(data: &[u8], size: u64, shift: u8) -> (u64, Result<Vec<u8>>) {
     let entries = [
@@ -193,7 +170,7 @@ fn damage_costs_the_blocks_that_it_is_in() {
     let size = 80_000;
     let text = &text[..size];
     let blocks: Vec<Vec<u8>> = text.chunks(32768).map(pressed).collect();
-    let good = data(80_000, 15, &blocks);
+    let good = zisofs_data(80_000, 15, &blocks);
     assert_eq!(shown(&good, 80_000, 15), (80_000, Ok(text.to_vec())));
     let mut bad = good.clone();
     let second = 16 + 4 * 4 + blocks[0].len() + 100;
@@ -230,25 +207,29 @@ fn no_file_gives_more_than_it_should_or_harms() {
         assert!(matches!(content, Err(Error::Io(_))), "{content:?}");
     };
     // A block with more, or fewer, bytes than the file has.
-    is_error(&data(100, 15, &[block(1 << 20)]), 100, 15);
-    is_error(&data(32768, 15, &[block(100)]), 32768, 15);
+    is_error(&zisofs_data(100, 15, &[block(1 << 20)]), 100, 15);
+    is_error(&zisofs_data(32768, 15, &[block(100)]), 32768, 15);
     // A header that says something else than the entry.
-    is_error(&data(101, 15, &[block(100)]), 100, 15);
-    is_error(&data(100, 16, &[block(100)]), 100, 15);
-    let mut other = data(100, 15, &[block(100)]);
+    is_error(&zisofs_data(101, 15, &[block(100)]), 100, 15);
+    is_error(&zisofs_data(100, 16, &[block(100)]), 100, 15);
+    let mut other = zisofs_data(100, 15, &[block(100)]);
     other[0] = 0;
     is_error(&other, 100, 15);
     // Pointers back, into the table, and behind the data.
     for pointer in [0u32, 20, 25, 4000, u32::MAX] {
-        let mut bad = data(100, 15, &[block(100)]);
+        let mut bad = zisofs_data(100, 15, &[block(100)]);
         bad[20..24].copy_from_slice(&pointer.to_le_bytes());
         is_error(&bad, 100, 15);
     }
     // A block of nothing is zeros.
-    let (_, zeros) = shown(&data(40_000, 15, &[Vec::new(), Vec::new()]), 40_000, 15);
+    let (_, zeros) = shown(
+        &zisofs_data(40_000, 15, &[Vec::new(), Vec::new()]),
+        40_000,
+        15,
+    );
     assert_eq!(zeros, Ok(vec![0; 40_000]));
     // An entry that cannot be right marks nothing, and the data is shown as it is recorded.
-    let raw = data(100, 15, &[block(100)]);
+    let raw = zisofs_data(100, 15, &[block(100)]);
     for (size, shift) in [(100, 2), (100, 255), (u64::from(u32::MAX), 15)] {
         let expected = (raw.len() as u64, Ok(raw.clone()));
         assert_eq!(shown(&raw, size, shift), expected);
@@ -261,7 +242,7 @@ fn no_file_gives_more_than_it_should_or_harms() {
     ];
     let mut image = rock_ridge(&[Record::file("F.;1", 60, 5000).with(&entries)]);
     let two = [pressed(&noise(32768)), pressed(&noise(7232))];
-    image.put(60, &data(40_000, 15, &two)[..4096]);
+    image.put(60, &zisofs_data(40_000, 15, &two)[..4096]);
     let all = walk(&open_bytes(image.bytes), WHOLE);
     assert!(matches!(all[&b"file"[..]].content, Err(Error::Io(_))));
 }

@@ -15,7 +15,8 @@ use pagewell_source_iso::{
     BootMedium, IsoFileSystem, IsoOptions, Session, Survey, TreeKind, survey,
 };
 use support::builder::{
-    Image, JOLIET_ROOT, MORE, ROOT, Record, ce, descriptor, joliet_file, nm, pack, px, sp, zisofs,
+    Image, JOLIET_ROOT, MORE, ROOT, Record, ce, descriptor, joliet_file, nm, pack, px, sp,
+    to_high_sierra, zisofs,
 };
 use support::{WHOLE, cache, check_parents, display, tool, walk};
 
@@ -126,6 +127,11 @@ fn each_tree_can_be_chosen_and_rock_ridge_is_the_first() {
     let refused = IsoFileSystem::of_bytes(&bytes_of(&plain.bytes), cache(), &options);
     let refused = refused.err().unwrap().to_string();
     assert!(refused.ends_with("it has no Joliet tree"), "{refused}");
+    let mut damaged = image;
+    damaged.put(JOLIET_ROOT, &[0; 2048]);
+    let refused = IsoFileSystem::of_bytes(&bytes_of(&damaged.bytes), cache(), &options);
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("root directory unreadable"), "{refused}");
 }
 
 #[test]
@@ -401,32 +407,6 @@ fn names_of_1999_by_real_writers() {
         let of_parents = |found: &(u64, u64, &str)| found.2 == "ECMA-119 6.8.2.2";
         assert!(noted.iter().all(of_parents), "{program}: {noted:?}");
         assert!(noted.is_empty() || program == "xorriso", "{noted:?}");
-    }
-}
-
-/// Turns the image into one of the draft of 1986: other places in the descriptor, and records whose
-/// times have no zone.
-fn to_high_sierra(image: &mut Image, directories: &[u32]) {
-    let start = 16 * 2048;
-    let ecma = image.bytes[start..start + 2048].to_vec();
-    let mut sector = vec![0; 2048];
-    sector[8..15].copy_from_slice(b"\x01CDROM\x01");
-    sector[48..80].copy_from_slice(&ecma[40..72]);
-    sector[88..96].copy_from_slice(&ecma[80..88]);
-    sector[136..140].copy_from_slice(&ecma[128..132]);
-    sector[180..214].copy_from_slice(&ecma[156..190]);
-    sector[790..806].copy_from_slice(b"1987010203040500");
-    sector[180 + 24] = 2;
-    image.put(16, &sector);
-    image.put(17, b"\0\0\0\0\0\0\0\0\xffCDROM\x01");
-    for directory in directories {
-        let start = *directory as usize * 2048;
-        let mut at = start;
-        while image.bytes[at] > 0 {
-            image.bytes[at + 24] = image.bytes[at + 25];
-            image.bytes[at + 25] = 0;
-            at += usize::from(image.bytes[at]);
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Images written by hand, byte by byte, so that any of them can be wrong.
 
 use super::SECTOR;
+use flate2::{Compress, Compression, FlushCompress};
 
 pub const ROOT: u32 = 20;
 pub const JOLIET_ROOT: u32 = 30;
@@ -241,4 +242,53 @@ pub fn joliet_file(name: &str, extent: u32, length: u32) -> Record {
         identifier: utf16(name),
         ..Record::file("", extent, length)
     }
+}
+
+/// Turns the image into one of the draft of 1986: other places in the descriptor, and records whose
+/// times have no zone.
+pub fn to_high_sierra(image: &mut Image, directories: &[u32]) {
+    let start = 16 * 2048;
+    let ecma = image.bytes[start..start + 2048].to_vec();
+    let mut sector = vec![0; 2048];
+    sector[8..15].copy_from_slice(b"\x01CDROM\x01");
+    sector[48..80].copy_from_slice(&ecma[40..72]);
+    sector[88..96].copy_from_slice(&ecma[80..88]);
+    sector[136..140].copy_from_slice(&ecma[128..132]);
+    sector[180..214].copy_from_slice(&ecma[156..190]);
+    sector[790..806].copy_from_slice(b"1987010203040500");
+    sector[180 + 24] = 2;
+    image.put(16, &sector);
+    image.put(17, b"\0\0\0\0\0\0\0\0\xffCDROM\x01");
+    for directory in directories {
+        let start = *directory as usize * 2048;
+        let mut at = start;
+        while image.bytes[at] > 0 {
+            image.bytes[at + 24] = image.bytes[at + 25];
+            image.bytes[at + 25] = 0;
+            at += usize::from(image.bytes[at]);
+        }
+    }
+}
+
+/// A block that zlib compressed.
+pub fn pressed(data: &[u8]) -> Vec<u8> {
+    let mut block = Vec::with_capacity(data.len() + 1000);
+    Compress::new(Compression::default(), true)
+        .compress_vec(data, &mut block, FlushCompress::Finish)
+        .unwrap();
+    block
+}
+
+/// Data of version 1 with these blocks, for a file of `size` bytes.
+pub fn zisofs_data(size: u32, shift: u8, blocks: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = vec![0x37, 0xe4, 0x53, 0x96, 0xc9, 0xdb, 0xd6, 0x07];
+    bytes.extend(size.to_le_bytes());
+    bytes.extend([4, shift, 0, 0]);
+    let mut at = 16 + 4 * (blocks.len() + 1);
+    for block in blocks {
+        bytes.extend(u32::try_from(at).unwrap().to_le_bytes());
+        at += block.len();
+    }
+    bytes.extend(u32::try_from(at).unwrap().to_le_bytes());
+    [bytes, blocks.concat()].concat()
 }
