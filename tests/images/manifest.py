@@ -66,7 +66,10 @@ def extended_of(path):
     """Not of a link: Linux keeps none in the name space `user` there."""
     if os.path.islink(path):
         return {}
-    names = [name for name in os.listxattr(path) if name.startswith("user.")]
+    try:
+        names = [name for name in os.listxattr(path) if name.startswith("user.")]
+    except OSError:
+        return {}
     return {name: os.getxattr(path, name).hex() for name in names}
 
 
