@@ -96,7 +96,8 @@ impl IsoFileSystem {
         Self::open(&device, cache, &IsoOptions::default())
     }
 
-    /// Opens the image in `bytes`, which are read through `cache`, whatever its files are.
+    /// Opens the image in `bytes`, which are read through `cache`, whatever its files are. A tree
+    /// that was asked for opens also when its root directory is unreadable.
     pub fn of_bytes(bytes: &Bytes, cache: &Cache, options: &IsoOptions) -> Result<Self, OpenError> {
         let tree = select::open(bytes, options)?;
         Ok(Self {

@@ -123,11 +123,14 @@ fn look(image: &[u8]) -> (usize, usize, usize) {
         let Ok(fs) = IsoFileSystem::of_bytes(&bytes, cache(), &of(tree, session)) else {
             continue;
         };
+        let credentials = Credentials::root();
+        if fs.attributes(&call(&credentials), &fs.root()).is_err() {
+            continue;
+        }
         let all = walk(&fs, BOUNDS);
         let Some(extended) = fs.extended_attributes() else {
             continue;
         };
-        let credentials = Credentials::root();
         for found in all.values() {
             let all = extended.all(&call(&credentials), &found.id);
             attributes += all.map_or(0, |all| all.len());

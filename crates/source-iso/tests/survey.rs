@@ -127,11 +127,6 @@ fn each_tree_can_be_chosen_and_rock_ridge_is_the_first() {
     let refused = IsoFileSystem::of_bytes(&bytes_of(&plain.bytes), cache(), &options);
     let refused = refused.err().unwrap().to_string();
     assert!(refused.ends_with("it has no Joliet tree"), "{refused}");
-    let mut damaged = image;
-    damaged.put(JOLIET_ROOT, &[0; 2048]);
-    let refused = IsoFileSystem::of_bytes(&bytes_of(&damaged.bytes), cache(), &options);
-    let refused = refused.err().unwrap().to_string();
-    assert!(refused.contains("root directory unreadable"), "{refused}");
 }
 
 #[test]
