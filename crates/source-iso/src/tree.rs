@@ -203,6 +203,10 @@ impl Tree {
     fn directory_length(&self, position: u64, may_block: bool) -> Result<u64> {
         let node = self.examine(Object::Directory(position), may_block)?;
         let length = node.attributes.size;
+        // Its parent says otherwise, or it would have no place.
+        if length == 0 {
+            return Err(self.volume.fault(position, "directory of no length"));
+        }
         if !self.volume.contains(position, length) {
             return Err(self
                 .volume

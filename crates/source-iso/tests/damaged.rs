@@ -157,6 +157,40 @@ fn directories_outside_the_image_cost_only_themselves() {
 }
 
 #[test]
+fn a_directory_may_be_wrong_about_its_own_place() {
+    let own = |extent: u32, length: u32, attribute_blocks| {
+        let mut own = Record::directory("\0", extent, length);
+        own.attribute_blocks = attribute_blocks;
+        own.bytes()
+    };
+    let with = |own: Vec<u8>| {
+        let mut image = plain(&[Record::directory("D", 41, 2048)]);
+        let parent = Record::directory("\x01", ROOT, 2048).bytes();
+        let file = Record::file("F.;1", 40, 2).bytes();
+        image.put(41, &pack(&[own, parent, file]));
+        image
+    };
+    for own in [
+        own(0, 2048, 0),
+        own(42, 2048, 0),
+        own(41, 2048, 1),
+        own(u32::MAX, 2048, 0),
+    ] {
+        check(&with(own), &[("d", ""), ("d/f", "go"), GOOD]);
+    }
+    // Its parent says that there is something, so it is not empty.
+    let fs = check(&with(own(41, 0, 0)), &[("d", ""), GOOD]);
+    let credentials = Credentials::root();
+    let directory = fs.lookup(&call(&credentials), &fs.root(), b"d").unwrap().id;
+    assert!(matches!(
+        support::list(&fs, &directory, 10),
+        Err(Error::Io(_))
+    ));
+    let file = fs.lookup(&call(&credentials), &directory, b"f");
+    assert!(matches!(file, Err(Error::Io(_))), "{file:?}");
+}
+
+#[test]
 fn what_the_image_does_not_have_is_an_error_and_never_zeros() {
     let mut image = plain(&[
         Record::file("CUT.BIN;1", 48, 3 * 2048),

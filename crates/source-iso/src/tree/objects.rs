@@ -308,7 +308,8 @@ impl Tree {
         Ok(offset.map(|offset| (length, offset)))
     }
 
-    /// The directory whose own record is at `position`, if there is such a record.
+    /// The directory whose own record is at `position`, if there is such a record. On discs of some
+    /// writers it leads elsewhere, and the rest of it is right.
     fn directory_node(&self, position: u64, may_block: bool) -> Result<Option<Node>> {
         let volume = &self.volume;
         let there = volume.length_bytes.saturating_sub(position);
@@ -318,20 +319,21 @@ impl Tree {
         };
         let is_root = position == self.root;
         let refers_to_itself = own.data_position(volume) == position;
-        if own.identifier() != IDENTIFIER_SELF || !(refers_to_itself || is_root) {
+        let may_be_its_own = refers_to_itself || is_root || own.is_directory();
+        if own.identifier() != IDENTIFIER_SELF || !may_be_its_own {
             return Ok(None);
         }
         if volume.is_checked() {
             checks::record(volume, position, &own);
             if !refers_to_itself {
-                let text = "the root directory's record of itself leads elsewhere";
+                let text = "a directory's record of itself leads elsewhere";
                 volume.note(position, "ECMA-119 6.8.2.2", text);
             }
         }
-        let length = if refers_to_itself {
-            own.data_length(volume)
-        } else {
+        let length = if is_root && !refers_to_itself {
             self.root_length
+        } else {
+            own.data_length(volume)
         };
         if is_root {
             reader.skip = self.skips.map(|skips| skips.root);
