@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::RamDevice;
 use pagewell_fs::{Credentials, Error, FileId, FileSystem, Payload, Result};
 use pagewell_source_bytes::Bytes;
@@ -245,4 +246,49 @@ fn no_file_gives_more_than_it_should_or_harms() {
     image.put(60, &zisofs_data(40_000, 15, &two)[..4096]);
     let all = walk(&open_bytes(image.bytes), WHOLE);
     assert!(matches!(all[&b"file"[..]].content, Err(Error::Io(_))));
+}
+
+/// Compressed and uncompressed pages share the memory, and one waits for the other.
+#[test]
+fn the_smallest_cache_serves_many_readers_of_large_files() {
+    let content: Vec<u8> = text(150_000).into_iter().take(4 << 20).collect();
+    let blocks: Vec<Vec<u8>> = content.chunks(1 << 17).map(pressed).collect();
+    let size = u32::try_from(content.len()).unwrap();
+    let compressed = zisofs_data(size, 17, &blocks);
+    let length = u32::try_from(compressed.len()).unwrap();
+    let record = |number: u32| {
+        let entries = [
+            nm(format!("file{number}").as_bytes()),
+            px(0o100_644, 1, 0),
+            zisofs(*b"pz", 4, 17, u64::from(size)),
+        ];
+        Record::file(&format!("F{number}.;1"), 60, length).with(&entries)
+    };
+    let mut image: Image = rock_ridge(&(0..8).map(record).collect::<Vec<_>>());
+    image.put(60, &compressed);
+    let cache = Cache::new(CacheOptions::new(pagewell_cache::BYTES_MIN)).unwrap();
+    let device = Arc::new(RamDevice::holding("image", &image.bytes));
+    let fs = IsoFileSystem::from_device(device, &cache).unwrap();
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let (fs, content) = (&fs, &content);
+            scope.spawn(move || {
+                let credentials = Credentials::root();
+                let name = format!("file{number}");
+                let found = fs.lookup(&call(&credentials), &fs.root(), name.as_bytes());
+                let id = found.unwrap().id;
+                let mut at = 0;
+                while at < content.len() {
+                    let bytes = match read(fs, &id, at as u64, 300_000) {
+                        Ok(bytes) => bytes,
+                        // Too much of the memory is pinned for the moment.
+                        Err(Error::TryLater) => continue,
+                        Err(error) => panic!("{error}"),
+                    };
+                    assert!(content[at..].starts_with(&bytes) && !bytes.is_empty());
+                    at += bytes.len();
+                }
+            });
+        }
+    });
 }
