@@ -1,6 +1,6 @@
 //! The last bytes read, so that neighbouring small reads make one request.
 
-use pagewell_fs::Result;
+use pagewell_fs::{Error, Result};
 
 use crate::Bytes;
 
@@ -46,18 +46,23 @@ impl<'a> Window<'a> {
             let rest = self.bytes.length_bytes() - position;
             let wanted = usize::try_from(rest).unwrap_or(usize::MAX);
             let wanted = wanted.min(self.step_bytes.max(length));
-            self.held.clear();
-            self.held.resize(wanted, 0);
-            self.start = position;
-            let result = self.bytes.read(position, &mut self.held, self.may_block);
-            if let Err(error) = result {
-                self.held.clear();
-                return Err(error);
+            match self.fill(position, wanted) {
+                // What cannot be read may be behind what is needed.
+                Err(Error::Io(_)) if wanted > length => self.fill(position, length)?,
+                other => other?,
             }
         }
         let from = usize::try_from(position - self.start).unwrap_or(usize::MAX);
         let held = self.held.get(from..).and_then(|rest| rest.get(..length));
         held.ok_or_else(|| self.bytes.fault(position, "window does not hold the bytes"))
+    }
+
+    fn fill(&mut self, position: u64, length: usize) -> Result<()> {
+        self.held.clear();
+        self.held.resize(length, 0);
+        self.start = position;
+        let read = self.bytes.read(position, &mut self.held, self.may_block);
+        read.inspect_err(|_| self.held.clear())
     }
 
     fn holds(&self, position: u64, length: usize) -> bool {
@@ -70,7 +75,6 @@ impl<'a> Window<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_fs::Error;
 
     #[test]
     fn windows_give_every_byte_of_the_image_and_no_more() {

@@ -60,7 +60,7 @@ pub(crate) fn recognise<E>(image: &Readable<'_, E>) -> Result<Result<(), NotUdf>
     if !is_named(image)? {
         return Ok(Err(NotUdf::NotNamed));
     }
-    Ok(match find(image)? {
+    Ok(match find(image, false)? {
         Some(_) => Ok(()),
         None => Err(NotUdf::NoAnchor),
     })
@@ -79,10 +79,10 @@ pub(crate) fn is_named<E>(image: &Readable<'_, E>) -> Result<bool, E> {
     Ok(descriptors.any(|descriptor| matches!(&descriptor[..6], b"\0NSR02" | b"\0NSR03")))
 }
 
-/// The anchors of the first size of blocks that has any.
-pub(crate) fn find<E>(image: &Readable<'_, E>) -> Result<Option<Anchors>, E> {
+/// The anchors of the first size of blocks that has any: the first one, or `all`.
+pub(crate) fn find<E>(image: &Readable<'_, E>, all: bool) -> Result<Option<Anchors>, E> {
     for block_bytes in BLOCK_BYTES {
-        let found = anchors(image, block_bytes)?;
+        let found = anchors(image, block_bytes, all)?;
         if !found.sequences.is_empty() {
             return Ok(Some(found));
         }
@@ -90,7 +90,7 @@ pub(crate) fn find<E>(image: &Readable<'_, E>) -> Result<Option<Anchors>, E> {
     Ok(None)
 }
 
-fn anchors<E>(image: &Readable<'_, E>, block_bytes: u32) -> Result<Anchors, E> {
+fn anchors<E>(image: &Readable<'_, E>, block_bytes: u32, all: bool) -> Result<Anchors, E> {
     let size = u64::from(block_bytes);
     let blocks = image.length_bytes / size;
     let mut found = Anchors {
@@ -119,6 +119,9 @@ fn anchors<E>(image: &Readable<'_, E>, block_bytes: u32) -> Result<Anchors, E> {
         let pair = [fields.volume_extent(16), fields.volume_extent(24)];
         if !found.sequences.contains(&pair) {
             found.sequences.push(pair);
+        }
+        if !all {
+            break;
         }
     }
     Ok(found)

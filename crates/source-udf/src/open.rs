@@ -36,9 +36,14 @@ pub(crate) fn open(
 
 fn open_image(image: Image) -> Result<(Tree, Description)> {
     let refuse = |reason: &str| Error::Io(format!("not a UDF image: {reason}"));
-    let anchors = find_anchors(&image)?;
-    let anchors = anchors.ok_or_else(|| refuse(&NotUdf::NoAnchor.to_string()))?;
-    let prevailing = prevailing(&image, &anchors)?;
+    let no_anchor = || refuse(&NotUdf::NoAnchor.to_string());
+    // One anchor and one sequence are enough, unless all is looked at.
+    let mut anchors = find_anchors(&image, image.is_checked())?.ok_or_else(no_anchor)?;
+    let mut prevailing = prevailing(&image, &anchors)?;
+    if !prevailing.is_usable() && !image.is_checked() {
+        anchors = find_anchors(&image, true)?.ok_or_else(no_anchor)?;
+        prevailing = self::prevailing(&image, &anchors)?;
+    }
     let recorded = prevailing
         .logical()
         .ok_or_else(|| refuse("no logical volume descriptor"))?;
@@ -72,15 +77,23 @@ fn open_image(image: Image) -> Result<(Tree, Description)> {
     Ok((tree, description))
 }
 
-fn find_anchors(image: &Image) -> Result<Option<Anchors>> {
+fn find_anchors(image: &Image, all: bool) -> Result<Option<Anchors>> {
     let readable = Readable {
         length_bytes: image.length_bytes(),
-        read: &|position, target: &mut [u8]| image.read(position, target, true),
+        // What cannot be read is as good as not recorded: there are other anchors.
+        read: &|position, target: &mut [u8]| match image.read(position, target, true) {
+            Err(Error::Io(text)) => {
+                image.note(position, "ECMA-167 3/8.4.2.1", text);
+                target.fill(0);
+                Ok(())
+            }
+            other => other,
+        },
     };
-    if !anchor::is_named(&readable)? {
+    if image.is_checked() && !anchor::is_named(&readable)? {
         image.note(32_768, "ECMA-167 2/8.3", NotUdf::NotNamed);
     }
-    anchor::find(&readable)
+    anchor::find(&readable, all)
 }
 
 /// Two of the three anchors are enough, and one where more can be written (UDF 6.10.2.3).
@@ -100,6 +113,9 @@ fn prevailing(image: &Image, anchors: &Anchors) -> Result<Prevailing> {
     for [main, reserve] in &anchors.sequences {
         let mut found = Prevailing::default();
         found.read(image, *main, anchors.block_bytes)?;
+        if found.is_usable() && !image.is_checked() {
+            return Ok(found);
+        }
         let is_usable = found.is_usable();
         let mut copy = Prevailing::default();
         copy.read(image, *reserve, anchors.block_bytes)?;

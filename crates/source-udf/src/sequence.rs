@@ -15,6 +15,7 @@ use pagewell_source_bytes::Window;
 
 use super::fields::{Fields, VolumeExtent};
 use super::image::Image;
+use super::logical_volume::{LogicalVolume, Map, MapKind};
 use super::tag::{
     LOGICAL_VOLUME, PARTITION, PRIMARY_VOLUME, TERMINATING, TagFault, VOLUME_POINTER,
 };
@@ -127,9 +128,17 @@ impl Prevailing {
         }
     }
 
-    /// Whether a file system could be in it.
+    /// Whether it has all that a file system needs.
     pub(crate) fn is_usable(&self) -> bool {
-        self.logical.is_some() && !self.partitions.is_empty()
+        let Some(logical) = &self.logical else {
+            return false;
+        };
+        let maps = LogicalVolume::parse(&logical.bytes).maps;
+        let is_there = |map: &Map| {
+            let needs_none = map.kind == MapKind::Unknown;
+            needs_none || self.partitions.contains_key(&map.number)
+        };
+        maps.iter().all(is_there)
     }
 
     /// Takes what it lacks from another copy; true if anything was taken.

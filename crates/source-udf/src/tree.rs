@@ -28,8 +28,9 @@ const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
-/// Bytes per request for entries that follow each other.
-const ENTRIES_STEP_BYTES: u64 = 32 << 10;
+/// Bytes per request for entries that follow each other, at first and at last.
+const ENTRIES_STEP_BYTES_MIN: u64 = 32 << 10;
+const ENTRIES_STEP_BYTES_MAX: u64 = 128 << 10;
 
 pub(crate) struct Tree {
     space: Space,
@@ -46,7 +47,11 @@ pub(crate) struct Tree {
 /// Reads entries one after the other; those that follow each other in one request.
 pub(crate) struct Entries<'a> {
     window: Window<'a>,
+    /// First byte of the last entry.
     last: u64,
+    step_bytes: u64,
+    /// Where the bytes end that were read in the last step.
+    read_end: u64,
 }
 
 impl Tree {
@@ -83,6 +88,8 @@ impl Tree {
         Entries {
             window: Window::new(self.space.image().bytes(), may_block, 0),
             last: u64::MAX,
+            step_bytes: 0,
+            read_end: 0,
         }
     }
 
@@ -267,15 +274,8 @@ impl Tree {
         number: u64,
         (entries, may_block): (&mut Entries<'_>, bool),
     ) -> Result<Option<Node>> {
-        let is_near = entries.approach(&self.space, place, may_block)?;
-        let icb = match Icb::read(&self.space, &mut entries.window, place, may_block) {
-            // What cannot be read may be behind the entry.
-            Err(Error::Io(_)) if is_near => {
-                entries.window.set_step(0);
-                Icb::read(&self.space, &mut entries.window, place, may_block)?
-            }
-            other => other?,
-        };
+        entries.approach(&self.space, place, may_block)?;
+        let icb = Icb::read(&self.space, &mut entries.window, place, may_block)?;
         let Some(icb) = icb else {
             return Ok(None);
         };
@@ -291,13 +291,19 @@ impl Tree {
 }
 
 impl Entries<'_> {
-    /// Prepares to read the entry at a place: much at once if it follows the last one, and true.
-    fn approach(&mut self, space: &Space, place: Place, may_block: bool) -> Result<bool> {
+    /// Prepares to read the entry at a place: more at once each time that it follows the last one.
+    fn approach(&mut self, space: &Space, place: Place, may_block: bool) -> Result<()> {
         let position = space.locate(place, may_block)?.position;
-        let is_near = position.wrapping_sub(self.last) <= ENTRIES_STEP_BYTES;
-        let step = if is_near { ENTRIES_STEP_BYTES } else { 0 };
-        self.window.set_step(step as usize);
+        let distance = position.wrapping_sub(self.last);
+        if distance > ENTRIES_STEP_BYTES_MIN {
+            self.step_bytes = 0;
+        } else if position >= self.read_end {
+            let doubled = self.step_bytes * 2;
+            self.step_bytes = doubled.clamp(ENTRIES_STEP_BYTES_MIN, ENTRIES_STEP_BYTES_MAX);
+            self.read_end = position + self.step_bytes;
+        }
+        self.window.set_step(self.step_bytes as usize);
         self.last = position;
-        Ok(is_near)
+        Ok(())
     }
 }

@@ -5,7 +5,11 @@
 
 mod support;
 
+use std::sync::Arc;
+
 use pagewell_base::mix::Random;
+use pagewell_device::testing::Faulty;
+use pagewell_device::{Operation, RamDevice};
 use pagewell_fs::{Credentials, Error, FileSystem};
 use pagewell_source_udf::{NotUdf, UdfFileSystem};
 use support::builder::{
@@ -51,6 +55,7 @@ fn copies_stand_in_for_damaged_descriptors_of_the_volume() {
     let same = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut image = sound.clone();
         change(&mut image);
+        assert_eq!(shown(&walk(&open_bytes(&image), SMALL)), expected);
         let (fs, violations) = open_checked(&image);
         assert_eq!(shown(&walk(&fs, SMALL)), expected);
         lines(&violations)
@@ -74,11 +79,80 @@ fn copies_stand_in_for_damaged_descriptors_of_the_volume() {
         image[100 * BLOCK..100 * BLOCK + pointer.len()].copy_from_slice(&pointer);
     };
     assert_eq!(same(&circle).len(), 2);
+    // An anchor that leads to itself.
+    let itself = |image: &mut Vec<u8>| {
+        let anchor = &mut image[256 * BLOCK..];
+        anchor[20..24].copy_from_slice(&256u32.to_le_bytes());
+        anchor[28..32].copy_from_slice(&256u32.to_le_bytes());
+        seal(anchor);
+    };
+    same(&itself);
     // Nothing names UDF, as after a partial overwrite.
     assert_eq!(
         same(&|image| image[16 * BLOCK..19 * BLOCK].fill(0)).len(),
         1
     );
+}
+
+#[test]
+fn unreadable_blocks_cost_what_is_in_them() {
+    const BLOCK: usize = 4096;
+    let mut udf = Udf::new(Kind::Plain, BLOCK);
+    let root = udf.icb();
+    let data = udf.data(&pattern(3 * BLOCK));
+    let length = 3 * u32::try_from(BLOCK).unwrap();
+    let files: Vec<At> = (0..20).map(|index| udf.file(&[b'a' + index])).collect();
+    let large = udf.add(&Entry::extents(
+        0,
+        length.into(),
+        &[short(0, length, data.1)],
+    ));
+    let names = files.iter().zip(b'a'..);
+    let identifiers: Vec<Vec<u8>> = names
+        .map(|(at, letter)| named(&char::from(letter).to_string(), *at))
+        .chain([named("large", large)])
+        .collect();
+    let image = with_root(&mut udf, root, &identifiers);
+    let positions: Vec<usize> = vec![
+        256 * BLOCK,
+        101 * BLOCK,
+        udf.positions(files[7])[0],
+        udf.positions(data)[0] + BLOCK,
+    ];
+    let mut device = Faulty::new("bad", 0);
+    device.ram = RamDevice::holding("bad", &image);
+    for position in positions {
+        let start = position as u64;
+        device
+            .bad
+            .lock()
+            .unwrap()
+            .push((Operation::Read, start..start + BLOCK as u64));
+    }
+    let fs = UdfFileSystem::from_device(Arc::new(device), support::cache()).unwrap();
+    let found = shown(&walk(&fs, SMALL));
+    let content = |name: &str| {
+        let object = found.iter().find(|(path, _)| path == name);
+        object.map(|(_, content)| content.as_str())
+    };
+    assert_eq!(found.len(), 21);
+    assert_eq!(
+        (content("g"), content("h"), content("i")),
+        (Some("g"), None, Some("i"))
+    );
+    assert_eq!(content("large"), Some("!"));
+    let credentials = Credentials::root();
+    let id = fs
+        .lookup(&call(&credentials), &fs.root(), b"large")
+        .unwrap()
+        .id;
+    let read = |offset: usize| {
+        let reply = fs.read(&call(&credentials), &id, offset as u64, 1 << 20);
+        reply.map(|reply| reply.payload.len())
+    };
+    assert_eq!(read(0), Ok(BLOCK), "what comes before");
+    assert!(matches!(read(BLOCK), Err(Error::Io(_))));
+    assert_eq!(read(2 * BLOCK), Ok(BLOCK));
 }
 
 #[test]
