@@ -49,9 +49,9 @@ pub struct TreeFound {
 }
 
 impl TreeFound {
-    /// What it has and the chosen tree lacks, for people; `None` when that is nothing.
+    /// What it has and the chosen tree lacks of `source`, `iso:IMAGE`; `None` when that is nothing.
     #[must_use]
-    pub fn also_has(&self) -> Option<String> {
+    pub fn also_has(&self, source: &str) -> Option<String> {
         let (count, first) = &self.lacking;
         let more = match count.checked_sub(first.len())? {
             _ if *count == 0 => return None,
@@ -60,7 +60,7 @@ impl TreeFound {
         };
         let (title, word) = (self.name.title(), self.name.word());
         Some(format!(
-            "the {title} tree also has {}{more} (tree={word} shows it)",
+            "the {title} tree also has {}{more} ({source}?tree={word} shows it)",
             first.join(", ")
         ))
     }
@@ -158,7 +158,10 @@ mod tests {
 
     fn chosen(candidates: &[Candidate]) -> (TreeName, Vec<String>) {
         let (best, found) = choose(candidates, None).unwrap();
-        let also = found.iter().filter_map(TreeFound::also_has).collect();
+        let also = found
+            .iter()
+            .filter_map(|tree| tree.also_has("iso:x"))
+            .collect();
         (candidates[best].name, also)
     }
 
@@ -190,7 +193,7 @@ mod tests {
                 &[("boot", 1), ("sources", 1), ("setup.exe", 1)],
             ),
         ];
-        let also = "the ISO 9660 tree also has readme.txt (tree=iso shows it)".to_owned();
+        let also = "the ISO 9660 tree also has readme.txt (iso:x?tree=iso shows it)".to_owned();
         assert_eq!(chosen(&windows), (TreeName::Udf, vec![also]));
         let cut = [
             candidate(TreeName::RockRidge, &[("large", 5)]),
@@ -207,7 +210,7 @@ mod tests {
                 &[("v", 1), ("w", 1), ("x", 1), ("y", 1), ("d", 9)],
             ),
         ];
-        let also = "the Joliet tree also has v, w, x and 1 more (tree=joliet shows it)";
+        let also = "the Joliet tree also has v, w, x and 1 more (iso:x?tree=joliet shows it)";
         assert_eq!(
             chosen(&hidden),
             (TreeName::RockRidge, vec![also.to_owned()])

@@ -10,11 +10,11 @@
 //!
 //! ```text
 //! names of Rock Ridge, UDF, 1999, Joliet   first 48 letters, small, what Joliet forbids as _
-//! one side is the plain tree (8.3)         first 4 letters and digits, 3 of the extension
+//! one side is the plain tree (8.3)         first 3 letters and digits, small; no lengths
 //! ```
 //!
-//! **Weakness.** Keys of plain names are short: a missing file may hide behind another one with the
-//! same beginning.
+//! **Weakness.** Keys of plain names are short, since writers cut those in many ways: a missing
+//! file may hide behind another one with the same beginning.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,7 @@ use pagewell_fs::{Call, Credentials, FileId, FileSystem, FileType, Result};
 
 /// Joliet has 64 letters, some writers leave part of them to the extension.
 const KEY_LETTERS: usize = 48;
-const PLAIN_KEY_LETTERS: usize = 4;
-const PLAIN_KEY_EXTENSION: usize = 3;
+const PLAIN_KEY_LETTERS: usize = 3;
 /// Most names of a directory that are compared, in some 10 MB.
 pub(crate) const NAMES_MAX: usize = 65_536;
 /// Where writers put the directories that are too deep; other trees have them in place.
@@ -119,7 +118,7 @@ impl Listing {
             let same = mine.get_mut(&key(&theirs.name, plain));
             match same.and_then(|same| take_alike(same, theirs)) {
                 None => compared.lacks.push((theirs, Lack::Name)),
-                Some(ours) => compared.pair(ours, theirs),
+                Some(ours) => compared.pair(ours, theirs, plain),
             }
         }
         compared
@@ -134,12 +133,14 @@ pub(crate) struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    fn pair(&mut self, ours: &'a Named, theirs: &'a Named) {
+    fn pair(&mut self, ours: &'a Named, theirs: &'a Named, plain: bool) {
         match (ours.shape, theirs.shape) {
             (Some((FileType::Directory, _)), Some((FileType::Directory, _))) => {
                 self.directories.push((ours, theirs));
             }
-            (Some((FileType::Regular, here)), Some((FileType::Regular, there))) if here < there => {
+            (Some((FileType::Regular, here)), Some((FileType::Regular, there)))
+                if here < there && !plain =>
+            {
                 self.lacks.push((theirs, Lack::Bytes(here)));
             }
             _ => {}
@@ -174,17 +175,9 @@ fn long_key(name: &[u8]) -> Vec<u8> {
 }
 
 fn plain_key(name: &[u8]) -> Vec<u8> {
-    let dot = name
-        .iter()
-        .rposition(|byte| *byte == b'.')
-        .filter(|at| *at > 0);
-    let (stem, extension) = name.split_at(dot.unwrap_or(name.len()));
-    let letters = |text: &[u8], most: usize| -> Vec<u8> {
-        let kept = text.iter().filter(|byte| byte.is_ascii_alphanumeric());
-        kept.map(u8::to_ascii_lowercase).take(most).collect()
-    };
-    let stem = letters(stem, PLAIN_KEY_LETTERS);
-    [stem, letters(extension, PLAIN_KEY_EXTENSION)].join(&b'.')
+    let letters = name.iter().filter(|byte| byte.is_ascii_alphanumeric());
+    let small = letters.map(u8::to_ascii_lowercase);
+    small.take(PLAIN_KEY_LETTERS).collect()
 }
 
 #[cfg(test)]
@@ -234,6 +227,16 @@ mod tests {
         let twins = [("long-name-1.text", 1), ("long-name-2.text", 1)];
         let short = [("long_na0.tex", 1), ("long_na1.tex", 1)];
         assert_eq!(lacking(&twins, &short, true), []);
+        for (name, plain) in [
+            ("archive.tar.gz", "archive.tgz"),
+            (".hidden settings", ".hid"),
+            ("Annual report.doc", "annual_r"),
+        ] {
+            assert_eq!(lacking(&[(name, 1)], &[(plain, 1)], true), [], "{name}");
+        }
+        let twins = [("file00.dat", 1), ("file01.dat", 9)];
+        let others = [("file01.dat", 9), ("file00.dat", 1)];
+        assert_eq!(lacking(&twins, &others, true), []);
     }
 
     #[test]

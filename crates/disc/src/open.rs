@@ -14,6 +14,8 @@ use crate::choose::{Candidate, TreeFound, choose};
 use crate::options::{DiscOptions, TreeName};
 use crate::owner::{Owned, Owner};
 
+const SECTOR_BYTES: u64 = 2048;
+
 /// See the module's text.
 pub struct Disc {
     found: Found,
@@ -124,7 +126,9 @@ impl Found {
     fn missing_bytes(&self) -> u64 {
         let of_iso = self.iso.as_ref().map_or(0, Survey::missing_bytes);
         let udf = self.udf.as_ref().and_then(|udf| udf.as_ref().ok());
-        of_iso.max(udf.map_or(0, |udf| udf.missing_bytes))
+        let missing = of_iso.max(udf.map_or(0, |udf| udf.missing_bytes));
+        // Some writers do not pad the last sector: its rest is no loss.
+        if missing < SECTOR_BYTES { 0 } else { missing }
     }
 
     /// How much of the volume is there, when that is less than its descriptor says: in words that
@@ -199,15 +203,16 @@ impl Disc {
         self.found.missing_bytes()
     }
 
-    /// What its reader must know: what is missing, and what other trees have.
+    /// What the reader of `source`, `iso:IMAGE`, must know: what is missing, and what other trees
+    /// have.
     #[must_use]
-    pub fn notes(&self) -> Vec<String> {
+    pub fn notes(&self, source: &str) -> Vec<String> {
         let cut = self.found.shortfall();
         let damaged = match &self.found.udf {
             Some(Err(error)) => Some(format!("its UDF file system cannot be read: {error}")),
             Some(Ok(_)) | None => None,
         };
-        let also = self.trees.iter().filter_map(TreeFound::also_has);
+        let also = self.trees.iter().filter_map(|tree| tree.also_has(source));
         cut.into_iter().chain(damaged).chain(also).collect()
     }
 

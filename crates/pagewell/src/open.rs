@@ -313,6 +313,17 @@ pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<D
     })
 }
 
+/// What options of a disc are written behind, of a source that is given as `shown`.
+pub(crate) fn with_options(shown: &str) -> String {
+    let image = shown.strip_prefix("iso:").unwrap_or(shown);
+    let image = image.split("::/").next().unwrap_or(image);
+    let image = match image.rsplit_once('?') {
+        Some((before, _)) if !image.contains("://") => before,
+        _ => image,
+    };
+    format!("iso:{image}")
+}
+
 /// Opens a disc image. What a user must know of it a server or a mount says with its other notes,
 /// a command at once.
 pub(crate) fn disc(
@@ -323,7 +334,7 @@ pub(crate) fn disc(
 ) -> anyhow::Result<Opened> {
     let image = disc_bytes(storage, engine)?;
     let disc = Disc::open(&image.bytes, engine.cache()?, options)?;
-    for line in disc.notes() {
+    for line in disc.notes(&with_options(shown)) {
         let line = format!("{shown}: {line}");
         if purpose.is_whole() {
             engine.note(line);

@@ -199,6 +199,9 @@ fn spelling(text: &OsStr) -> Option<String> {
     if let Some(right) = right_scheme(bytes) {
         return Some(format!("{shown}: is written {}", escape::text(&right)));
     }
+    if let Some(hint) = options_of_a_path(text) {
+        return Some(hint);
+    }
     let at = bytes.windows(2).position(|pair| pair == b":/")?;
     let (before, path) = (&bytes[..at], &bytes[at + 1..]);
     let above = Path::new(text).parent()?;
@@ -218,6 +221,15 @@ fn spelling(text: &OsStr) -> Option<String> {
     before.iter().all(is_host).then(|| {
         format!("{shown}: no such file; an export of a server is written nfs://{name}{path}")
     })
+}
+
+/// The right spelling of options of a disc behind a path that is given without a kind.
+fn options_of_a_path(text: &OsStr) -> Option<String> {
+    let shown = text.to_str()?;
+    let (image, options) = shown.rsplit_once('?')?;
+    let is_file = |path: &str| Path::new(path).is_file();
+    (options.contains('=') && is_file(image) && !is_file(shown))
+        .then(|| format!("{shown}: no such file; options follow iso:, as in iso:{shown}"))
 }
 
 /// What a URL is written as that other programs take, if it can be meant: of NFS there is version 3

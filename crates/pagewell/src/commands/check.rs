@@ -146,13 +146,13 @@ fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson>
         .collect();
     trees.sort_by_key(|tree| !tree.is_served);
     Ok(CheckJson {
-        source: shown,
         is_sound: kept.is_empty()
             && facts.missing_bytes() == 0
             && checked.iter().all(is_readable)
             && roots.map(|tree| &tree.root_names).all(Result::is_ok),
         facts,
-        notes: disc.notes(),
+        notes: disc.notes(&open::with_options(&shown)),
+        source: shown,
         trees,
         violations: kept.into_iter().map(ViolationJson::from).collect(),
         violations_more: more,

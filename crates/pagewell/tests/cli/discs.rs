@@ -40,7 +40,9 @@ fn the_tree_that_lacks_least_is_served_and_the_others_are_named() {
     let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
     let listed = run(&["ls", "d.iso"]);
     assert!(
-        listed.err.contains("also has only-rr (tree=rr shows it)"),
+        listed
+            .err
+            .contains("also has only-rr (iso:d.iso?tree=rr shows it)"),
         "{}",
         listed.err
     );
@@ -80,6 +82,10 @@ fn owners_and_modes_are_those_of_the_options() {
     );
     for (location, part) in [
         ("iso:d.iso?tree=udf", "no UDF tree: it has"),
+        (
+            "d.iso?tree=rr",
+            "options follow iso:, as in iso:d.iso?tree=rr",
+        ),
         ("iso:d.iso?session=2", "no session 2"),
         (
             "iso:d.iso?tree=best",
