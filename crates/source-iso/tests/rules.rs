@@ -602,3 +602,47 @@ fn a_link_needs_its_type_to_be_one() {
     ]);
     check(&image, &[("a", "go"), ("b", "go"), ("c", "!"), GOOD]);
 }
+
+#[test]
+fn b15b_b15c_descriptors_of_joliet() {
+    let mut image = Image::new().joliet();
+    image.directory(ROOT, ROOT, &[Record::file("GOOD.TXT;1", 40, 4)]);
+    let file = joliet_file("Größe.txt", 40, 4);
+    image.directory(JOLIET_ROOT, JOLIET_ROOT, &[file]);
+    image.put(40, b"good");
+    let descriptor = 17 * SECTOR;
+    for (level, kind) in [
+        (b"%/@", TreeKind::Joliet),
+        (b"%/C", TreeKind::Joliet),
+        (b"%/E", TreeKind::Joliet),
+        (b"%/G", TreeKind::Plain),
+    ] {
+        // The flag says that a registered sequence may be missing, which means nothing here.
+        for flag in [0, 1] {
+            image.bytes[descriptor + 7] = flag;
+            image.bytes[descriptor + 88..descriptor + 91].copy_from_slice(level);
+            let fs = open_bytes(image.bytes.clone());
+            assert_eq!(fs.tree_kind(), kind, "{}", display(level));
+            let name: &[u8] = match kind {
+                TreeKind::Joliet => "Größe.txt".as_bytes(),
+                _ => b"good.txt",
+            };
+            assert!(walk(&fs, WHOLE).contains_key(name));
+        }
+    }
+}
+
+#[test]
+fn b17_b19_b21_what_is_recorded_twice_or_not_at_all() {
+    // Path tables, and numbers in the other byte order, that are nonsense; no terminator.
+    let mut image = plain(&[Record::directory("D", 41, 2048)]);
+    image.directory(41, ROOT, &[Record::file("F.;1", 40, 2)]);
+    let descriptor = 16 * SECTOR;
+    image.bytes[descriptor + 130..descriptor + 132].fill(0);
+    image.bytes[descriptor + 132..descriptor + 156].fill(0xee);
+    for at in [6, 14] {
+        image.bytes[descriptor + 156 + at..][..4].fill(0);
+    }
+    image.bytes[17 * SECTOR..18 * SECTOR].fill(0);
+    check(&image, &[("d", ""), ("d/f", "go"), GOOD]);
+}
