@@ -52,7 +52,7 @@ pub(crate) enum Takes {
 pub(crate) static PATH: Kind = Kind {
     prefix: "",
     form: "PATH",
-    help: "a directory, an ISO 9660 image or a disk image, recognised by content",
+    help: "a directory, a disc image or a disk image, recognised by content",
     manual: "",
     options: &[],
     takes: Takes::Path,

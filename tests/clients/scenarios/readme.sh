@@ -6,7 +6,7 @@
 # What a user has: a home with an image in it.
 as_user() {
     cd "$HOME"
-    bash -e -c "$(task 'Mount an ISO')" || fail 'the lines end with an error'
+    bash -e -c "$(task 'Mount a disc')" || fail 'the lines end with an error'
     ! grep -qF " $HOME/iso " /proc/mounts || fail 'the image is still mounted'
     same_file /srv/data/file "$HOME/nas/file"
     echo new >"$HOME/nas/new"
