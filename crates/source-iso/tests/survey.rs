@@ -383,7 +383,16 @@ fn names_of_1999_by_real_writers() {
     let long = format!("{} with Spaces.and.dots", "Long name ".repeat(10));
     fs::write(tree.join(&long), "long").unwrap();
     fs::write(tree.join("Sub Directory/lower.c"), "c").unwrap();
-    let options = ["-quiet", "-iso-level", "4", "-o", "{}", "{}"];
+    let options = [
+        "-quiet",
+        "-J",
+        "-joliet-long",
+        "-iso-level",
+        "4",
+        "-o",
+        "{}",
+        "{}",
+    ];
     for (program, first) in [
         ("genisoimage", &[][..]),
         ("xorriso", &["-as", "mkisofs"][..]),
@@ -398,7 +407,9 @@ fn names_of_1999_by_real_writers() {
         assert_eq!(names(&fs), expected, "{program}");
         check_parents(&fs, &walk(&fs, WHOLE));
         let noted = noted(&bytes, TreeKind::Enhanced);
-        // xorriso 1.5.4 has directories of this tree for their own parents.
+        let joliet = open(&bytes, Some(TreeKind::Joliet), Session::Default);
+        check_parents(&joliet, &walk(&joliet, WHOLE));
+        // xorriso 1.5.4 has directories of these trees for their own parents.
         let of_parents = |found: &(u64, u64, &str)| found.2 == "ECMA-119 6.8.2.2";
         assert!(noted.iter().all(of_parents), "{program}: {noted:?}");
         assert!(noted.is_empty() || program == "xorriso", "{noted:?}");

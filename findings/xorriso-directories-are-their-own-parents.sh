@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# xorriso 1.5.4 (libisofs 1.5.4, Debian 12), -as mkisofs -iso-level 4: in the tree of ISO 9660:1999 the second
-# record of each directory, that of its parent (ECMA-119 clause 6.8.2.2), leads to the directory itself. In
-# the primary tree of the same image it leads to the parent.
+# xorriso 1.5.4 (libisofs 1.5.4, Debian 12), -as mkisofs -J -iso-level 4: in the trees of Joliet and of
+# ISO 9660:1999 the second record of each directory, that of its parent (ECMA-119 clause 6.8.2.2), leads to the
+# directory itself. In the primary tree of the same image it leads to the parent. genisoimage 1.1.11 has the
+# parent in all trees.
 #
-# Seen: "primary: sub 21, its parent 19, root 19" and "1999: sub 25, its parent 25, root 24". Exit status 1
-# when the parents are others.
+# Seen: "primary: sub 22, its parent 20, root 20", "Joliet: sub 26, its parent 26, root 25" and "1999: sub 30, its
+# parent 30, root 29". Exit status 1 when the parents are others.
 set -euo pipefail
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,7 +19,7 @@ export LD_LIBRARY_PATH
 
 mkdir -p "$work/tree/sub"
 echo text >"$work/tree/sub/file"
-"$work/root/usr/bin/xorriso" -as mkisofs -quiet -iso-level 4 -o "$work/image" "$work/tree" >>"$work/log" 2>&1
+"$work/root/usr/bin/xorriso" -as mkisofs -quiet -J -iso-level 4 -o "$work/image" "$work/tree" >>"$work/log" 2>&1
 python3 - "$work/image" <<'END'
 import sys
 image = open(sys.argv[1], "rb").read()
@@ -34,12 +35,15 @@ def extents(directory):  # those of the records of a directory
     return found
 
 right = []
-for name, sector in ("primary", 16), ("1999", 17):
-    assert image[sector * 2048 + 1:sector * 2048 + 6] == b"CD001"
+names = {(1, 1): "primary", (2, 1): "Joliet", (2, 2): "1999"}  # by type and version
+for sector in 16, 17, 18:
+    descriptor = image[sector * 2048:][:7]
+    assert descriptor[1:6] == b"CD001"
+    name = names[descriptor[0], descriptor[6]]
     root = number(sector * 2048 + 158)
     sub = extents(root)[2]
     parent = extents(sub)[1]
-    right.append((parent == root, parent == sub))
+    right.append((parent == root) if name == "primary" else (parent == sub))
     print(f"{name}: sub {sub}, its parent {parent}, root {root}")
-sys.exit(right != [(True, False), (False, True)])
+sys.exit(right != [True, True, True])
 END
