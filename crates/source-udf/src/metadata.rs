@@ -29,11 +29,7 @@ pub(crate) fn open(
         block,
     };
     let first = file(space, place(main), TYPE_METADATA)?;
-    let second = if mirror == main {
-        None
-    } else {
-        file(space, place(mirror), TYPE_METADATA_MIRROR)?
-    };
+    let second = file(space, place(mirror), TYPE_METADATA_MIRROR)?;
     let position = space.locate(place(main), true).map(|span| span.position);
     let position = position.unwrap_or_default();
     let image = space.image();

@@ -17,6 +17,9 @@ const FLAG_MODES: [(u16, u32); 3] = [(1 << 6, 0o4000), (1 << 7, 0o2000), (1 << 8
 /// No owner or group is recorded (UDF 2.3.6.1).
 const NO_ID: u32 = u32::MAX;
 
+/// The largest file of Linux; an entry may say that it is larger.
+const FILE_BYTES_MAX: u64 = i64::MAX.cast_unsigned();
+
 /// What an object has that no call of a file system shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
@@ -107,7 +110,11 @@ fn attributes(space: &Space, entry: &Entry<'_>, file_id: u64, filesystem_id: u64
         link_count: (u32::from(entry.link_count) + own_link).max(1),
         uid: id(entry.uid),
         gid: id(entry.gid),
-        size: if has_data { entry.size } else { 0 },
+        size: if has_data {
+            entry.size.min(FILE_BYTES_MAX)
+        } else {
+            0
+        },
         used: entry.blocks_recorded.saturating_mul(space.block_bytes()),
         device: match entry.device() {
             Some(numbers) if is_device => numbers,

@@ -22,6 +22,7 @@ use super::extent::Data;
 use super::fields::{Fields, Place};
 use super::icb::Icb;
 use super::space::{Partition, Space};
+use super::tag::{self, EXTENDED_FILE_ENTRY, FILE_ENTRY};
 
 const SEARCH_BLOCKS_MAX: u64 = 512;
 /// The trailer of a table of UDF 1.50.
@@ -38,6 +39,10 @@ pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partit
     // One block per read: what comes before it is not needed.
     let mut window = Window::new(space.image().bytes(), true, 0);
     for block in (first..=last).rev() {
+        // Most blocks are data; nothing is wrong with them.
+        if !is_entry(space, &mut window, block) {
+            continue;
+        }
         let Ok(block) = u32::try_from(block - u64::from(start)) else {
             continue;
         };
@@ -52,6 +57,13 @@ pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partit
         }
     }
     Ok(None)
+}
+
+fn is_entry(space: &Space, window: &mut Window<'_>, block: u64) -> bool {
+    let length = space.block_bytes();
+    let bytes = window.get(block * length, length as usize);
+    let tag = bytes.ok().and_then(|bytes| tag::whole(bytes).ok());
+    tag.is_some_and(|tag| matches!(tag.identifier, FILE_ENTRY | EXTENDED_FILE_ENTRY))
 }
 
 fn table(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<Partition>> {

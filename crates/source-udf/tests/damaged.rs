@@ -87,6 +87,16 @@ fn copies_stand_in_for_damaged_descriptors_of_the_volume() {
         seal(anchor);
     };
     same(&itself);
+    // Only that of a disc that is not closed.
+    let only_at_512 = |image: &mut Vec<u8>| {
+        image.resize(700 * BLOCK, 0);
+        let body = image[256 * BLOCK + 16..257 * BLOCK].to_vec();
+        let anchor = descriptor(2, 512, &body[..496]);
+        image[512 * BLOCK..512 * BLOCK + 512].copy_from_slice(&anchor);
+        image[256 * BLOCK] = 0;
+        image[last] = 0;
+    };
+    assert_eq!(same(&only_at_512).len(), 1);
     // Nothing names UDF, as after a partial overwrite.
     assert_eq!(
         same(&|image| image[16 * BLOCK..19 * BLOCK].fill(0)).len(),
@@ -169,6 +179,48 @@ fn a_sequence_goes_on_where_a_pointer_leads() {
     let pointer = descriptor(3, 101, &[&[1, 0, 0, 0], &extent[..]].concat());
     image[head..head + pointer.len()].copy_from_slice(&pointer);
     assert_eq!(shown(&walk(&open_bytes(&image), SMALL)), expected);
+}
+
+#[test]
+fn the_newest_file_set_counts() {
+    let mut udf = Udf::new(Kind::Plain, BLOCK);
+    let (root, new_root) = (udf.icb(), udf.icb());
+    let file = udf.file(b"new");
+    udf.directory(new_root, new_root, &[named("new", file)]);
+    let next = udf.free(2);
+    let image = with_root(&mut udf, root, &[]);
+    let first = udf.positions(udf.file_set())[0];
+    let newest = |number: u32, at: At, root: At| {
+        let mut bytes = image[first..first + 512].to_vec();
+        bytes[12..16].copy_from_slice(&at.1.to_le_bytes());
+        bytes[44..48].copy_from_slice(&number.to_le_bytes());
+        bytes[400..416].copy_from_slice(&long(0, 2048, root));
+        seal(&mut bytes);
+        bytes
+    };
+    let names = |sets: [Vec<u8>; 2], leads: bool| {
+        let mut image = image.clone();
+        for (index, set) in sets.iter().enumerate() {
+            let at = udf.positions(next)[0] + index * BLOCK;
+            image[at..at + 512].copy_from_slice(set);
+        }
+        if leads {
+            let set = &mut image[first..];
+            set[448..464].copy_from_slice(&long(0, 2 * 2048, next));
+            seal(set);
+        }
+        shown(&walk(&open_bytes(&image), SMALL))
+    };
+    let second = At(0, next.1 + 1);
+    let sets = || [newest(1, next, root), newest(2, second, new_root)];
+    assert_eq!(names(sets(), false), owned(&[GOOD]), "nothing leads there");
+    assert_eq!(names(sets(), true), owned(&[("new", "new")]));
+    let sets = [newest(2, next, root), newest(1, second, new_root)];
+    assert_eq!(
+        names(sets, true),
+        owned(&[GOOD]),
+        "an older one comes later"
+    );
 }
 
 #[test]
@@ -532,7 +584,7 @@ fn what_the_image_does_not_have_is_an_error_and_never_zeros() {
     let start = read(0);
     assert!(start[..BLOCK] == pattern(BLOCK) && start[BLOCK..] == [0; 2048]);
     assert!(read(50 << 30) == [0; 4096]);
-    let result = fs.read(&call(&credentials), &id(b"size"), u64::MAX - 5, 4096);
+    let result = fs.read(&call(&credentials), &id(b"size"), (1 << 63) - 5, 4096);
     assert!(matches!(result, Err(Error::Io(_))));
 }
 
@@ -618,8 +670,12 @@ fn blocks_behind_the_table_of_a_virtual_partition_do_no_harm() {
     for kind in [Kind::Virtual(true), Kind::Virtual(false)] {
         let mut image = everything(kind, BLOCK);
         let expected = shown(&walk(&open_bytes(&image), SMALL));
-        image.resize(image.len() + 150 * BLOCK + 77, 0);
-        assert_eq!(shown(&walk(&open_bytes(&image), SMALL)), expected);
+        // Padding, and data of any kind.
+        image.extend(pattern(150 * BLOCK + 77));
+        image.resize(image.len() + 150 * BLOCK, 0);
+        let (fs, violations) = open_checked(&image);
+        assert_eq!(shown(&walk(&fs, SMALL)), expected);
+        assert_eq!(lines(&violations), Vec::<String>::new());
     }
 }
 

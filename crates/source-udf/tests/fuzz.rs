@@ -8,10 +8,15 @@
 
 mod support;
 
+use std::sync::Arc;
+
+use pagewell_device::RamDevice;
 use pagewell_fs::FileSystem;
+use pagewell_source_bytes::{VIOLATIONS_MAX, Violations};
+use pagewell_source_udf::UdfFileSystem;
 use support::builder::{Entry, KINDS, Kind, Udf, descriptor, long, named, parent, seal};
 use support::crafted::{everything, everything_in, one_extent};
-use support::{Bounds, open_checked, try_open, walk};
+use support::{Bounds, cache, open_checked, walk};
 
 const BLOCK: usize = 512;
 const BOUNDS: Bounds = Bounds {
@@ -20,12 +25,15 @@ const BOUNDS: Bounds = Bounds {
     file_bytes_max: 1 << 20,
 };
 
+/// With all that is wrong noted; the tests of damage do without.
 fn survive(image: &[u8]) {
-    let device = std::sync::Arc::new(pagewell_device::RamDevice::holding("image", image));
+    let device = Arc::new(RamDevice::holding("image", image));
     let _ = pagewell_source_udf::recognise(&*device);
-    if let Ok(fs) = try_open(image) {
+    let violations = Arc::new(Violations::default());
+    if let Ok(fs) = UdfFileSystem::checked(device, cache(), violations.clone()) {
         assert!(walk(&fs, BOUNDS).len() <= BOUNDS.objects_max);
     }
+    assert!(violations.list().0.len() <= VIOLATIONS_MAX);
 }
 
 /// Blocks that begin with a descriptor's tag.

@@ -298,6 +298,10 @@ impl Udf {
         udf
     }
 
+    pub fn file_set(&self) -> At {
+        self.file_set
+    }
+
     /// Writes at a block of the volume, growing the image to whole blocks.
     pub fn put(&mut self, block: u32, bytes: &[u8]) {
         let start = block as usize * self.block;
