@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pagewell_fs::access;
 use pagewell_fs::{
     Access, Attributes, Call, Coherence, DirectoryEntry, DirectoryPage, Entry, Error, FileId,
-    FileSystem, FileType, Limits, ReadReply, Result, Statistics,
+    FileSystem, FileType, Limits, ReadReply, Result, Seek, Statistics,
 };
 
 use super::fields::Place;
@@ -118,6 +118,13 @@ impl FileSystem for UdfFileSystem {
             payload,
             attributes,
         })
+    }
+
+    fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
+        let (_, node) = self.tree.resolve(id, call.may_block)?;
+        node.attributes.file_type.expect_regular()?;
+        access::check_read(call.credentials, &node.attributes)?;
+        read::seek(&node, offset, wanted)
     }
 
     fn read_directory(

@@ -7,9 +7,10 @@
 use std::sync::{Arc, LazyLock};
 
 use pagewell_cache::Bounds;
-use pagewell_fs::{PageSlice, Payload, Result};
+use pagewell_fs::{Error, PageSlice, Payload, Result, Seek};
 use pagewell_source_bytes::Run;
 
+use super::extent::Body;
 use super::node::Node;
 use super::space::{Piece, Space};
 
@@ -34,7 +35,7 @@ pub(crate) fn read(
     if offset >= node.data.size {
         let what = node.defect.unwrap_or("its data ends before it does");
         let name = space.image().bytes().name();
-        return Err(pagewell_fs::Error::Io(format!("{name}: {what}")));
+        return Err(Error::Io(format!("{name}: {what}")));
     }
     let pieces = space.pieces(&node.data, offset, wanted, may_block)?;
     if !pieces.iter().any(|piece| matches!(piece, Piece::Zeros(_))) {
@@ -50,7 +51,7 @@ pub(crate) fn read(
         }
         let part = match space.image().bytes().payload(&runs(group), may_block) {
             Ok(part) => part,
-            Err(pagewell_fs::Error::Io(_)) if !payload.is_empty() => break,
+            Err(Error::Io(_)) if !payload.is_empty() => break,
             Err(error) => return Err(error),
         };
         let is_short = (part.len() as u64) < length;
@@ -67,6 +68,38 @@ pub(crate) fn read(
         }
     }
     Ok(Payload::Pages(payload))
+}
+
+/// The first data, or hole, of a file from `offset` on; the end of the file counts as a hole. What
+/// its descriptors do not say any more counts as data, which cannot be read.
+pub(crate) fn seek(node: &Node, offset: u64, wanted: Seek) -> Result<u64> {
+    let size = node.attributes.size;
+    Error::NoDevice.when(offset >= size)?;
+    let is_wanted = |is_data: bool| is_data == (wanted == Seek::Data);
+    let known = node.data.size;
+    let mut parts = match &node.data.body {
+        Body::Embedded(_) => vec![(0, true)],
+        Body::Extents(_) => {
+            let extents = node.data.extents_from(offset).iter();
+            extents
+                .map(|extent| (extent.file_offset, extent.start.is_some()))
+                .collect()
+        }
+    };
+    parts.retain(|(start, _)| *start < known);
+    if known < size {
+        parts.push((known, true));
+    }
+    let mut ends = parts.iter().skip(1).map(|(start, _)| *start);
+    let found = parts.iter().find_map(|(start, is_data)| {
+        let end = ends.next().unwrap_or(size);
+        (is_wanted(*is_data) && end > offset).then_some((*start).max(offset))
+    });
+    match found {
+        Some(found) => Ok(found),
+        None if wanted == Seek::Hole => Ok(size),
+        None => Err(Error::NoDevice),
+    }
 }
 
 fn is_hole(piece: Piece) -> bool {

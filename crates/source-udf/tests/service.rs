@@ -4,13 +4,13 @@
 
 mod support;
 
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Seek as _, SeekFrom, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, RamDevice, Request};
-use pagewell_fs::{Access, Call, Credentials, Error, FileId, FileSystem, Payload};
+use pagewell_fs::{Access, Call, Credentials, Error, FileId, FileSystem, Payload, Seek};
 use pagewell_source_udf::UdfFileSystem;
 use support::builder::{At, Entry, Kind, START, Udf, folder, named, parent, short};
 use support::crafted::{everything, one_extent, with_root};
@@ -213,6 +213,37 @@ fn file_data_is_pinned_and_holes_are_lent() {
     assert_eq!(read(0, 1 << 20), 6 * 4096 + 100);
     assert_eq!(read(4096, 4096), 4096);
     assert_eq!(read(5 * 4096, 10), 10, "in the hole");
+}
+
+#[test]
+fn holes_are_found() {
+    let block = 2048;
+    let fs = open_bytes(&everything(Kind::Plain, block as usize));
+    let credentials = Credentials::root();
+    let seek = |name: &[u8], offset, wanted| {
+        let id = fs.lookup(&call(&credentials), &fs.root(), name).unwrap().id;
+        fs.seek(&call(&credentials), &id, offset, wanted)
+    };
+    // Data of four blocks, a hole of two, and 100 bytes of data.
+    let (hole, data, end) = (4 * block, 6 * block, 6 * block + 100);
+    for (offset, next_data, next_hole) in [
+        (0, Some(0), hole),
+        (hole - 1, Some(hole - 1), hole),
+        (hole, Some(data), hole),
+        (data - 1, Some(data), data - 1),
+        (data, Some(data), end),
+        (end - 1, Some(end - 1), end),
+    ] {
+        let found = seek(b"pieces", offset, Seek::Data);
+        assert_eq!(found.ok(), next_data, "{offset}");
+        assert_eq!(seek(b"pieces", offset, Seek::Hole), Ok(next_hole));
+    }
+    for wanted in [Seek::Data, Seek::Hole] {
+        assert_eq!(seek(b"pieces", end, wanted), Err(Error::NoDevice));
+    }
+    assert_eq!(seek(b"plain", 3, Seek::Data), Ok(3));
+    assert_eq!(seek(b"plain", 3, Seek::Hole), Ok(12));
+    assert_eq!(seek(b"sub", 0, Seek::Data), Err(Error::IsDirectory));
 }
 
 #[test]
