@@ -197,6 +197,13 @@ impl Disc {
         self.found.udf.as_ref()?.as_ref().ok()
     }
 
+    /// Whether each format that it names, and the root of each of its trees, can be read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        let is_damaged = matches!(self.found.udf, Some(Err(_)));
+        !is_damaged && self.trees.iter().all(|tree| tree.root_names.is_ok())
+    }
+
     /// Bytes of its volume that the image lacks, by the descriptors of either format.
     #[must_use]
     pub fn missing_bytes(&self) -> u64 {

@@ -60,6 +60,9 @@ struct CheckJson {
     violations: Vec<ViolationJson>,
     /// Further ones, which are only counted.
     violations_more: u64,
+    /// Whether all that the image should hold can be read.
+    is_readable: bool,
+    /// Whether nothing departs from its format, either.
     is_sound: bool,
 }
 
@@ -138,18 +141,17 @@ fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson>
     drop(progress);
     let facts = DiscFacts::of(&disc, image.layers);
     let (kept, more) = violations.list();
-    let is_readable = |tree: &TreeChecked| tree.walked.unreadable.count == 0;
-    let roots = disc.trees().iter();
+    let can_be_read = |tree: &TreeChecked| tree.walked.unreadable.count == 0;
+    let is_readable =
+        disc.is_whole() && facts.missing_bytes() == 0 && checked.iter().all(can_be_read);
     let mut trees: Vec<TreeJson> = checked
         .iter()
         .map(|tree| TreeJson::of(tree, &disc))
         .collect();
     trees.sort_by_key(|tree| !tree.is_served);
     Ok(CheckJson {
-        is_sound: kept.is_empty()
-            && facts.missing_bytes() == 0
-            && checked.iter().all(is_readable)
-            && roots.map(|tree| &tree.root_names).all(Result::is_ok),
+        is_readable,
+        is_sound: is_readable && kept.is_empty(),
         facts,
         notes: disc.notes(&open::with_options(&shown)),
         source: shown,
@@ -246,8 +248,15 @@ impl CheckJson {
             let more = self.violations_more;
             let _ = writeln!(out, "  and {more} more than these {VIOLATIONS_MAX}");
         }
-        let verdict = if self.is_sound { "sound" } else { "not sound" };
-        let _ = writeln!(out, "  {verdict}");
+        let _ = writeln!(out, "  {}", self.verdict());
         out
+    }
+
+    fn verdict(&self) -> &'static str {
+        match (self.is_readable, self.is_sound) {
+            (_, true) => "sound",
+            (true, false) => "everything can be read, but it departs from its format",
+            (false, false) => "not everything can be read",
+        }
     }
 }

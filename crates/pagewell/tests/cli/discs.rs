@@ -127,6 +127,19 @@ fn check_finds_what_is_missing_and_what_another_tree_has() {
     assert_eq!(cut.code, Some(1));
     let found: Value = serde_json::from_slice(&cut.out).unwrap();
     assert_eq!(found[0]["is_sound"], false);
+    assert_eq!(found[0]["is_readable"], false);
+    // What xorriso writes for Joliet has other parents.
+    let made = [
+        "xorriso", "-as", "mkisofs", "-quiet", "-J", "-o", "x.iso", "tree",
+    ];
+    fs::create_dir_all(fixture.tree().join("a/b")).unwrap();
+    tool(fixture.path(), &made);
+    let departs = run(&["check", "iso:x.iso?tree=joliet"]);
+    assert_eq!(departs.code, Some(1));
+    let text = String::from_utf8(departs.out).unwrap();
+    assert!(text.contains("ECMA-119 6.8.2.2"), "{text}");
+    let verdict = "everything can be read, but it departs from its format\n";
+    assert!(text.ends_with(verdict), "{text}");
     assert_eq!(found[0]["missing_bytes"], whole.len() - end);
     let served = &found[0]["trees"][0];
     assert_eq!(served["is_served"], true);
