@@ -40,12 +40,12 @@ fn noise(length: usize) -> Vec<u8> {
 
 fn make_tree(root: &Path) {
     fs::create_dir_all(root.join("sub")).unwrap();
-    fs::write(root.join("text"), text(100_000)).unwrap();
+    fs::write(root.join("text"), text(30_000)).unwrap();
     let zeros = [&vec![0; 3_000_000][..], b"end"].concat();
     fs::write(root.join("sub/zeros"), zeros).unwrap();
-    fs::write(root.join("noise"), noise(300_000)).unwrap();
+    fs::write(root.join("noise"), noise(150_000)).unwrap();
     fs::write(root.join("small"), vec![b'x'; 5000]).unwrap();
-    fs::write(root.join("blocks"), text(50_000).split_at(1 << 17).0).unwrap();
+    fs::write(root.join("blocks"), text(10_000).split_at(1 << 17).0).unwrap();
     fs::write(root.join("empty"), b"").unwrap();
 }
 
@@ -291,4 +291,32 @@ fn the_smallest_cache_serves_many_readers_of_large_files() {
             });
         }
     });
+}
+
+#[test]
+fn without_waiting_nothing_is_inflated_that_is_not_in_memory() {
+    let content = text(100);
+    let size = u32::try_from(content.len()).unwrap();
+    let data = zisofs_data(size, 15, &[pressed(&content)]);
+    let length = u32::try_from(data.len()).unwrap();
+    let entries = [
+        nm(b"file"),
+        px(0o100_644, 1, 0),
+        zisofs(*b"pz", 4, 15, u64::from(size)),
+    ];
+    let mut image = rock_ridge(&[Record::file("F.;1", 60, length).with(&entries)]);
+    image.put(60, &data);
+    let fs = open_bytes(image.bytes);
+    let credentials = Credentials::root();
+    let found = fs.lookup(&call(&credentials), &fs.root(), b"file").unwrap();
+    let at_once = || {
+        let call = pagewell_fs::Call::new(&credentials, false);
+        fs.read(&call, &found.id, 0, size)
+            .map(|reply| reply.payload)
+    };
+    let waiting = || read(&fs, &found.id, 0, size);
+    assert!(matches!(at_once(), Err(Error::WouldBlock)));
+    assert_eq!(waiting().as_deref(), Ok(&content[..]), "goes by");
+    assert_eq!(waiting().as_deref(), Ok(&content[..]), "stays");
+    assert!(matches!(at_once(), Ok(Payload::Pages(_))));
 }
