@@ -132,7 +132,7 @@ fn check_finds_what_is_missing_and_what_another_tree_has() {
     let made = [
         "xorriso", "-as", "mkisofs", "-quiet", "-J", "-o", "x.iso", "tree",
     ];
-    fs::create_dir_all(fixture.tree().join("a/b")).unwrap();
+    fs::create_dir_all(fixture.tree().join("deep/er")).unwrap();
     tool(fixture.path(), &made);
     let departs = run(&["check", "iso:x.iso?tree=joliet"]);
     assert_eq!(departs.code, Some(1));
