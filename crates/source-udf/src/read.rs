@@ -6,7 +6,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use pagewell_cache::Bounds;
 use pagewell_fs::{Error, PageSlice, Payload, Result, Seek};
 use pagewell_source_bytes::Run;
 
@@ -116,14 +115,15 @@ fn push_zeros(payload: &mut Vec<PageSlice>, mut length: u64) {
 
 fn runs(pieces: &[Piece]) -> Vec<Run> {
     let run = |piece: &Piece| match *piece {
-        Piece::Bytes { position, length } => Some(Run {
+        Piece::Bytes {
+            position,
+            length,
+            bounds,
+        } => Some(Run {
             position,
             // At most a count of 32 bits.
             length: length as usize,
-            bounds: Some(Bounds {
-                start: position,
-                end: position + length,
-            }),
+            bounds: Some(bounds),
         }),
         Piece::Zeros(_) => None,
     };

@@ -14,6 +14,7 @@
 //! A block outside its partition, but inside the image, is read and noted: some writers record
 //! wrong lengths, and the image is the true bound.
 
+use pagewell_cache::Bounds;
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
 
@@ -70,8 +71,12 @@ pub(crate) struct Span {
 /// A part of some data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Bytes of the image.
-    Bytes { position: u64, length: u64 },
+    /// Bytes of the image, and what of the same extent lies together with them.
+    Bytes {
+        position: u64,
+        length: u64,
+        bounds: Bounds,
+    },
     /// A hole of so many bytes.
     Zeros(u64),
 }
@@ -253,8 +258,12 @@ impl Space {
         };
         let result = match &data.body {
             Body::Embedded(position) => {
+                let bounds = Bounds {
+                    start: *position,
+                    end: position.saturating_add(data.size),
+                };
                 let position = position.saturating_add(offset);
-                pieces.add(position, wanted).map(drop)
+                pieces.add(position, wanted, bounds).map(drop)
             }
             Body::Extents(_) => self.add_extents(data, offset, &mut pieces, may_block),
         };
@@ -284,20 +293,52 @@ impl Space {
                 let taken = match extent.start {
                     None => pieces.add_zeros(rest),
                     Some(start) => {
-                        let (blocks, odd) =
-                            (inside / self.block_bytes(), inside % self.block_bytes());
-                        let place = start
-                            .after(blocks)
-                            .ok_or_else(|| self.fault(start, "an extent past the last address"))?;
-                        let span = self.locate(place, may_block)?;
-                        let there = span.length.saturating_sub(odd).min(rest);
-                        pieces.add(span.position.saturating_add(odd), there)?
+                        let whole = (
+                            start,
+                            extent
+                                .length
+                                .min(data.size.saturating_sub(extent.file_offset)),
+                        );
+                        let (position, bounds) = self.locate_inside(whole, inside, may_block)?;
+                        let there = rest.min(bounds.end.saturating_sub(position));
+                        pieces.add(position, there, bounds)?
                     }
                 };
                 offset += taken;
             }
         }
         Ok(())
+    }
+
+    /// Where the byte `inside` an extent is, and what of that lies together with it. The extent is
+    /// its first block and its length.
+    fn locate_inside(
+        &self,
+        (start, length): (Place, u64),
+        inside: u64,
+        may_block: bool,
+    ) -> Result<(u64, Bounds)> {
+        let (blocks, odd) = (inside / self.block_bytes(), inside % self.block_bytes());
+        let past = || self.fault(start, "an extent past the last address");
+        let place = start.after(blocks).ok_or_else(past)?;
+        let span = self.locate(place, may_block)?;
+        let position = span.position.saturating_add(odd);
+        let together = span.length.saturating_sub(odd);
+        if together == 0 {
+            // A file of metadata may end within a block; a caller waits for progress.
+            return Err(self.fault(place, "past the end of what holds it"));
+        }
+        let first = if inside == 0 {
+            span
+        } else {
+            self.locate(start, may_block)?
+        };
+        let is_one = first.position.saturating_add(inside) == position;
+        let bounds = Bounds {
+            start: if is_one { first.position } else { position },
+            end: position.saturating_add(together.min(length.saturating_sub(inside))),
+        };
+        Ok((position, bounds))
     }
 
     /// Reads `data` from `offset` into all of `target`.
@@ -393,7 +434,7 @@ impl Pieces<'_> {
 
     /// Adds bytes of the image, joined to the last piece where they follow it; an error when the
     /// first is not there.
-    fn add(&mut self, position: u64, length: u64) -> Result<u64> {
+    fn add(&mut self, position: u64, length: u64, bounds: Bounds) -> Result<u64> {
         if length == 0 {
             return Ok(0);
         }
@@ -406,10 +447,15 @@ impl Pieces<'_> {
             Some(Piece::Bytes {
                 position: before,
                 length: held,
-            }) if *before + *held == position => *held += there,
+                bounds: reach,
+            }) if *before + *held == position => {
+                *held += there;
+                reach.end = bounds.end;
+            }
             _ => self.found.push(Piece::Bytes {
                 position,
                 length: there,
+                bounds,
             }),
         }
         self.left -= there;

@@ -322,6 +322,39 @@ fn the_mirror_stands_in_for_damaged_metadata() {
 }
 
 #[test]
+fn metadata_that_ends_within_a_block_ends_there() {
+    let mut udf = Udf::new(Kind::Metadata, BLOCK);
+    let (root, sub) = (udf.icb(), udf.icb());
+    // In the last block of the first extent.
+    let entry = Entry::extents(0, 2000, &[short(0, 2000, 39)]);
+    udf.entry(sub, &entry.of_type(4));
+    let file = udf.add(&Entry::extents(0, 2000, &[short(0, 2000, 39)]));
+    let identifiers = [folder("sub", sub), named("file", file)];
+    let mut image = with_root(&mut udf, root, &identifiers);
+    let size = 40 * 2048 - 1000u32;
+    for block in [0, 1] {
+        let entry = &mut image[(START as usize + block) * BLOCK..];
+        entry[56..60].copy_from_slice(&size.to_le_bytes());
+        entry[216..220].copy_from_slice(&size.to_le_bytes());
+        seal(entry);
+    }
+    let fs = open_bytes(&image);
+    let found = shown(&walk(&fs, SMALL));
+    assert_eq!(found, owned(&[("file", "!"), GOOD, ("sub", "")]));
+    let credentials = Credentials::root();
+    let id = fs
+        .lookup(&call(&credentials), &fs.root(), b"file")
+        .unwrap()
+        .id;
+    let read = |offset| {
+        let reply = fs.read(&call(&credentials), &id, offset, 4096);
+        reply.map(|reply| reply.payload.len())
+    };
+    assert_eq!(read(0), Ok(1048));
+    assert!(matches!(read(1048), Err(Error::Io(_))));
+}
+
+#[test]
 fn a_directory_in_metadata_is_read_from_its_mirror() {
     let mut udf = Udf::new(Kind::Metadata, BLOCK);
     let (root, sub, data) = (udf.icb(), udf.icb(), udf.icb());
