@@ -12,9 +12,18 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use pagewell_base::mix::Random;
-use support::{Bounds, SECTOR, tool, try_open, walk};
+use pagewell_fs::{Credentials, FileSystem};
+use pagewell_source_iso::{Charset, IsoOptions, TreeKind};
+use support::{Bounds, SECTOR, call, open_with, tool, walk};
 
-const ROUNDS: u64 = 400;
+const ROUNDS: u64 = 150;
+/// The one that is chosen, and those beside Rock Ridge.
+const TREES: [Option<TreeKind>; 4] = [
+    None,
+    Some(TreeKind::Enhanced),
+    Some(TreeKind::Joliet),
+    Some(TreeKind::Plain),
+];
 /// Sectors that are not zero and are changed: descriptors and directories come first.
 const SECTORS_MAX: usize = 150;
 const BOUNDS: Bounds = Bounds {
@@ -77,9 +86,22 @@ fn survive(image: &Path) {
     for _ in 0..rounds {
         let mut changed = whole.clone();
         change(&mut changed, &sectors, &mut random);
-        if let Ok(fs) = try_open(changed) {
-            opened += 1;
-            assert!(walk(&fs, BOUNDS).len() <= BOUNDS.objects_max);
+        for tree in TREES {
+            let options = IsoOptions {
+                tree,
+                all_versions: tree.is_some(),
+                charset: tree.and_then(|_| Charset::named("shift_jis")),
+                ..IsoOptions::default()
+            };
+            let Ok(fs) = open_with(&changed, &options) else {
+                continue;
+            };
+            // A tree that is asked for is opened even when nothing of it can be read.
+            let credentials = Credentials::root();
+            if fs.attributes(&call(&credentials), &fs.root()).is_ok() {
+                opened += 1;
+                assert!(walk(&fs, BOUNDS).len() <= BOUNDS.objects_max);
+            }
         }
     }
     assert!(opened > rounds / 2, "{opened} of {rounds} opened");
@@ -101,7 +123,7 @@ fn images_of_real_writers_with_changed_bytes() {
             "xorriso",
             &[
                 "-compliance",
-                "new_rr",
+                "new_rr:iso_9660_1999",
                 "-as",
                 "mkisofs",
                 "-quiet",
