@@ -26,8 +26,8 @@ use super::tag::ALLOCATION_EXTENT;
 
 /// Extents of an object, neighbours joined: 256 TiB in extents of 1 GiB, in 8 MiB of memory.
 const EXTENTS_MAX: usize = 1 << 18;
-/// Extents of descriptors of an object: so many blocks hold all those.
-const CONTINUATIONS_MAX: usize = 1 << 14;
+/// Extents of descriptors of an object: so many blocks of 2048 bytes hold all those.
+const CONTINUATIONS_MAX: usize = 1 << 12;
 /// The header of an extent of descriptors (ECMA-167 4/14.5).
 const EXTENT_HEADER_BYTES: usize = 24;
 const CLAUSE: &str = "ECMA-167 4/14.14";

@@ -10,6 +10,8 @@ use super::fields::{Fields, LENGTH_MASK};
 use super::tag::EXTENDED_FILE_ENTRY;
 use super::time::{TIME_BYTES, timestamp};
 
+/// Where the file type is (ECMA-167 4/14.6).
+pub(crate) const FILE_TYPE: usize = 27;
 /// File types (ECMA-167 4/14.6.6 and UDF 2.3.5.2).
 pub(crate) const TYPE_DIRECTORY: u8 = 4;
 pub(crate) const TYPE_BLOCK_DEVICE: u8 = 6;
@@ -88,7 +90,7 @@ impl<'a> Entry<'a> {
         Some(Self {
             strategy: fields.u16(20),
             entries_max: fields.u16(24),
-            file_type: fields.u8(27),
+            file_type: fields.u8(FILE_TYPE),
             flags: fields.u16(34),
             uid: fields.u32(36),
             gid: fields.u32(40),

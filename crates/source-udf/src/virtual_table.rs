@@ -17,14 +17,16 @@ use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
 
 use super::allocation;
-use super::entry::{TYPE_UNSPECIFIED, TYPE_VIRTUAL_TABLE};
+use super::entry::{FILE_TYPE, TYPE_UNSPECIFIED, TYPE_VIRTUAL_TABLE};
 use super::extent::Data;
 use super::fields::{Fields, Place};
 use super::icb::Icb;
 use super::space::{Partition, Space};
-use super::tag::{self, EXTENDED_FILE_ENTRY, FILE_ENTRY};
+use super::tag::{self, EXTENDED_FILE_ENTRY, FILE_ENTRY, Tag};
 
 const SEARCH_BLOCKS_MAX: u64 = 512;
+/// Entries among them that are looked into: an image may have nothing else, each a long chain.
+const ENTRIES_MAX: usize = 32;
 /// The trailer of a table of UDF 1.50.
 const TRAILER_BYTES: u64 = 36;
 /// The fixed part of the header of later ones.
@@ -38,11 +40,16 @@ pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partit
     let first = last.saturating_sub(SEARCH_BLOCKS_MAX).max(start.into());
     // One block per read: what comes before it is not needed.
     let mut window = Window::new(space.image().bytes(), true, 0);
+    let mut left = ENTRIES_MAX;
     for block in (first..=last).rev() {
         // Most blocks are data; nothing is wrong with them.
-        if !is_entry(space, &mut window, block) {
+        if !is_candidate(space, &mut window, block) {
             continue;
         }
+        left = match left.checked_sub(1) {
+            Some(left) => left,
+            None => break,
+        };
         let Ok(block) = u32::try_from(block - u64::from(start)) else {
             continue;
         };
@@ -59,11 +66,16 @@ pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partit
     Ok(None)
 }
 
-fn is_entry(space: &Space, window: &mut Window<'_>, block: u64) -> bool {
+/// Whether the entry of what may be a table is in a block of the image.
+fn is_candidate(space: &Space, window: &mut Window<'_>, block: u64) -> bool {
     let length = space.block_bytes();
-    let bytes = window.get(block * length, length as usize);
-    let tag = bytes.ok().and_then(|bytes| tag::whole(bytes).ok());
-    tag.is_some_and(|tag| matches!(tag.identifier, FILE_ENTRY | EXTENDED_FILE_ENTRY))
+    let Ok(bytes) = window.get(block * length, length as usize) else {
+        return false;
+    };
+    let is_entry = |tag: Tag| matches!(tag.identifier, FILE_ENTRY | EXTENDED_FILE_ENTRY);
+    let file_type = Fields::new(bytes).u8(FILE_TYPE);
+    tag::whole(bytes).is_ok_and(is_entry)
+        && matches!(file_type, TYPE_UNSPECIFIED | TYPE_VIRTUAL_TABLE)
 }
 
 fn table(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<Partition>> {
@@ -73,9 +85,6 @@ fn table(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<
     let Some(entry) = icb.entry() else {
         return Ok(None);
     };
-    if !matches!(entry.file_type, TYPE_UNSPECIFIED | TYPE_VIRTUAL_TABLE) {
-        return Ok(None);
-    }
     let file = allocation::data(space, &icb, &entry, true)?.data;
     if !file.is_in(|partition| partition == place.partition) {
         return Ok(None);
