@@ -13,7 +13,7 @@ use pagewell_device::{Device, Geometry, RamDevice, Request};
 use pagewell_fs::{Access, Call, Credentials, Error, FileId, FileSystem, Payload, Seek};
 use pagewell_source_udf::UdfFileSystem;
 use support::builder::{At, Entry, Kind, START, Udf, folder, named, parent, short};
-use support::crafted::{everything, one_extent, with_root};
+use support::crafted::{everything, one_extent, pattern, with_root};
 use support::{WHOLE, call, list, open_bytes, open_file, walk};
 
 /// A device that counts, and that answers nothing while it is held.
@@ -21,6 +21,7 @@ struct Watched {
     inner: RamDevice,
     held: Mutex<Option<Vec<Request>>>,
     bytes: AtomicU64,
+    requests: AtomicU64,
 }
 
 impl Watched {
@@ -49,6 +50,7 @@ impl Device for Watched {
     fn submit(&self, request: Request) {
         let bytes = request.len() as u64;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.requests.fetch_add(1, Ordering::Relaxed);
         match &mut *self.held.lock().unwrap() {
             Some(held) => held.push(request),
             None => self.inner.submit(request),
@@ -58,13 +60,18 @@ impl Device for Watched {
 
 /// Without read-ahead, so that only what was asked for is in memory.
 fn watch(bytes: &[u8]) -> (Arc<Watched>, UdfFileSystem) {
+    watch_with(bytes, |options| options.read_ahead = ReadAheadRule::Off)
+}
+
+fn watch_with(bytes: &[u8], change: impl Fn(&mut CacheOptions)) -> (Arc<Watched>, UdfFileSystem) {
     let device = Arc::new(Watched {
         inner: RamDevice::holding("watched", bytes),
         held: Mutex::new(None),
         bytes: AtomicU64::new(0),
+        requests: AtomicU64::new(0),
     });
     let mut options = CacheOptions::new(8 << 20);
-    options.read_ahead = ReadAheadRule::Off;
+    change(&mut options);
     let cache = Cache::new(options).unwrap();
     let fs = UdfFileSystem::from_device(device.clone(), &cache);
     (device, fs.unwrap())
@@ -213,6 +220,32 @@ fn file_data_is_pinned_and_holes_are_lent() {
     assert_eq!(read(0, 1 << 20), 6 * 4096 + 100);
     assert_eq!(read(4096, 4096), 4096);
     assert_eq!(read(5 * 4096, 10), 10, "in the hole");
+}
+
+#[test]
+fn a_large_file_is_read_ahead_in_its_extent() {
+    let mut udf = Udf::new(Kind::Plain, 2048);
+    let root = udf.icb();
+    let content = pattern(6 << 20);
+    let entry = one_extent(&mut udf, &content);
+    let file = udf.add(&entry);
+    let image = with_root(&mut udf, root, &[named("large", file)]);
+    let (device, fs) = watch_with(&image, |_| {});
+    let credentials = Credentials::root();
+    let id = fs
+        .lookup(&call(&credentials), &fs.root(), b"large")
+        .unwrap()
+        .id;
+    let before = device.requests.load(Ordering::Relaxed);
+    let mut found = Vec::new();
+    while found.len() < content.len() {
+        let reply = fs.read(&call(&credentials), &id, found.len() as u64, 32 << 10);
+        let payload = reply.unwrap().payload;
+        payload.append_to(&mut found, 32 << 10, true).unwrap();
+    }
+    assert!(found == content);
+    let requests = device.requests.load(Ordering::Relaxed) - before;
+    assert!(requests < 48, "{requests} requests for 192 reads");
 }
 
 #[test]
