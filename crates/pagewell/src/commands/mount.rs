@@ -223,7 +223,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let described = filesystem.describe();
     let limits = filesystem.limits();
     let options = wanted.options(limits.coherence);
-    if options.kernel_write_back && limits.fixed_lengths {
+    if options.kernel_write_back && limits.fixed_lengths && !limits.read_only {
         engine.note(format!("{shown}: {NO_WRITE_BACK}"));
     }
     let mounted = Arc::new(pagewell_fuse::mount(filesystem, &chosen.place, &options)?);
