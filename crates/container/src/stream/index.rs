@@ -35,29 +35,19 @@ impl Format {
         let found = formats.find(|(magic, _)| head.starts_with(magic));
         Ok(found.map(|(_, format)| format))
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Gzip => "gzip",
-            Self::Xz => "xz",
-            Self::Zstd => "zstd",
-        }
-    }
 }
 
-/// A stream from its first byte on.
-struct Whole(Format);
+/// Streams of xz from their first byte on, where they have no index that can be used.
+struct WholeXz;
 
-impl Region for Whole {
+impl Region for WholeXz {
     fn reader(&self, below: &Arc<dyn Device>, issuer: Issuer) -> io::Result<Reader> {
         let source = Source::new(below, 0, u64::MAX, issuer);
         let failure = source.failure();
-        let bytes: Box<dyn Read + Send> = match self.0 {
-            Format::Gzip => Box::new(gzip::Gzip::new(source)),
-            Format::Xz => Box::new(xz::decoder(source)),
-            Format::Zstd => Box::new(zstd::Joined::new(source)),
-        };
-        Ok(Reader { bytes, failure })
+        Ok(Reader {
+            bytes: Box::new(xz::decoder(source)),
+            failure,
+        })
     }
 }
 
@@ -66,11 +56,18 @@ pub(crate) fn prefix(device: &Arc<dyn Device>) -> Result<Option<Vec<u8>>> {
     let Some(format) = Format::of(&**device)? else {
         return Ok(None);
     };
+    let source = Source::new(device, 0, u64::MAX, Issuer::Metadata);
     let mut prefix = Vec::new();
-    if let Ok(reader) = Whole(format).reader(device, Issuer::Metadata) {
-        // What comes before an error is there.
-        let _ = reader.bytes.take(PREFIX_BYTES).read_to_end(&mut prefix);
-    }
+    // What comes before an error is there.
+    let _ = match format {
+        Format::Gzip => gzip::Gzip::new(source)
+            .take(PREFIX_BYTES)
+            .read_to_end(&mut prefix),
+        Format::Xz => xz::decoder(source)
+            .take(PREFIX_BYTES)
+            .read_to_end(&mut prefix),
+        Format::Zstd => return Ok(Some(zstd::prefix(device, PREFIX_BYTES))),
+    };
     Ok(Some(prefix))
 }
 
@@ -103,7 +100,7 @@ fn open_gzip(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Inside>
 
 fn open_xz(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Inside> {
     let Some((blocks, length)) = xz::blocks(&**device)? else {
-        return open_whole(device, Format::Xz, progress);
+        return open_whole_xz(device, progress);
     };
     let words = match blocks.len() {
         1 => "xz, one block".to_owned(),
@@ -129,11 +126,11 @@ fn open_zstd(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Inside>
     Ok(found(stream, words, frames.error))
 }
 
-/// Reads a stream without a usable index once, to know its length.
-fn open_whole(device: &Arc<dyn Device>, format: Format, progress: &dyn Fn(u64)) -> Result<Inside> {
-    let whole = Whole(format);
-    let failed = |_| Error::damaged(&**device, format!("{} data that is damaged", format.name()));
-    let mut reader = whole.reader(device, Issuer::Metadata).map_err(failed)?;
+/// Reads streams of xz without a usable index once, to know their length.
+fn open_whole_xz(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Inside> {
+    let damaged = |_| Error::damaged(&**device, "xz data that is damaged");
+    let reader = WholeXz.reader(device, Issuer::Metadata);
+    let mut reader = reader.map_err(damaged)?;
     let mut length = 0;
     let error = loop {
         progress(0);
@@ -148,9 +145,9 @@ fn open_whole(device: &Arc<dyn Device>, format: Format, progress: &dyn Fn(u64)) 
     if let Some(error) = reader.failure.lock().take() {
         return Err(error.into());
     }
-    let words = format!("{} without an index", format.name());
+    let words = "xz without an index".to_owned();
     let terms = (error.is_none(), 16 << 20);
-    let stream = Stream::new(device.clone(), length, vec![(0, whole)], terms);
+    let stream = Stream::new(device.clone(), length, vec![(0, WholeXz)], terms);
     Ok(found(stream, words, error))
 }
 

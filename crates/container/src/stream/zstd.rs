@@ -29,6 +29,8 @@ const SEEK_TABLE_MAGIC: &[u8] = b"\xb1\xea\x92\x8f";
 const SEEK_FOOTER_BYTES: u64 = 9;
 /// What a decoder may take: `zstd --long` and `--ultra -22` make windows of 128 MiB.
 const WINDOW_BYTES_MAX: u64 = 128 << 20;
+/// Contents of a block, at most.
+const BLOCK_BYTES: u64 = 128 << 10;
 /// A decoder without its window.
 const DECODER_BYTES: usize = 512 << 10;
 
@@ -37,6 +39,8 @@ const DECODER_BYTES: usize = 512 << 10;
 pub(super) struct Frame {
     at: u64,
     end: u64,
+    /// It ends behind one of its blocks that is not the last.
+    is_cut: bool,
 }
 
 /// What the header of a frame says (RFC 8878, 3.1.1.1).
@@ -81,20 +85,27 @@ impl Header {
     }
 }
 
-type Decoder = StreamingDecoder<Source, FrameDecoder>;
-
-fn decoder(source: Source) -> io::Result<Decoder> {
-    StreamingDecoder::new_with_max_window_size(source, WINDOW_BYTES_MAX).map_err(io::Error::other)
+/// The contents of a frame; at their end checksums are compared.
+struct Contents<R: Read> {
+    decoder: StreamingDecoder<R, FrameDecoder>,
+    is_cut: bool,
 }
 
-/// The contents of a frame; at their end checksums are compared.
-struct Contents(Decoder);
+impl<R: Read> Contents<R> {
+    fn new(source: R, is_cut: bool) -> io::Result<Self> {
+        let decoder = StreamingDecoder::new_with_max_window_size(source, WINDOW_BYTES_MAX);
+        Ok(Self {
+            decoder: decoder.map_err(io::Error::other)?,
+            is_cut,
+        })
+    }
+}
 
-impl Read for Contents {
+impl<R: Read> Read for Contents<R> {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        let count = self.0.read(target)?;
-        let decoder = &self.0.decoder;
-        if count == 0 && !target.is_empty() {
+        let count = self.decoder.read(target)?;
+        let decoder = &self.decoder.decoder;
+        if count == 0 && !target.is_empty() && !self.is_cut {
             let recorded = decoder.get_checksum_from_data();
             if recorded.is_some() && recorded != decoder.get_calculated_checksum() {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "checksum"));
@@ -104,54 +115,41 @@ impl Read for Contents {
     }
 }
 
-/// The contents of all frames, one behind the other.
-pub(super) struct Joined {
-    /// Between frames.
-    source: Option<Source>,
-    /// Within one.
-    frame: Option<Contents>,
-}
-
-impl Joined {
-    pub(super) fn new(source: Source) -> Self {
-        Self {
-            source: Some(source),
-            frame: None,
-        }
-    }
-}
-
-impl Read for Joined {
-    fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        loop {
-            if let Some(mut frame) = self.frame.take() {
-                let count = frame.read(target)?;
-                if count > 0 || target.is_empty() {
-                    self.frame = Some(frame);
-                    return Ok(count);
-                }
-                self.source = Some(frame.0.into_inner());
-            }
-            let Some(mut source) = self.source.take() else {
-                return Ok(0);
-            };
-            if next_frame(&mut source)?.is_none() {
-                return Ok(0);
-            }
-            self.frame = Some(Contents(decoder(source)?));
-        }
-    }
-}
-
 impl Region for Frame {
     fn reader(&self, below: &Arc<dyn Device>, issuer: Issuer) -> io::Result<Reader> {
+        // The decoder gives the last bytes of its window at the end of a frame alone: a last block
+        // without contents, and a checksum that is not compared, end one that is cut.
+        const END: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
         let source = Source::new(below, self.at, self.end, issuer);
         let failure = source.failure();
-        Ok(Reader {
-            bytes: Box::new(Contents(decoder(source)?)),
-            failure,
-        })
+        let bytes: Box<dyn Read + Send> = match self.is_cut {
+            true => Box::new(Contents::new(source.chain(&END[..]), true)?),
+            false => Box::new(Contents::new(source, false)?),
+        };
+        Ok(Reader { bytes, failure })
     }
+}
+
+/// Some of the first decompressed bytes of a file, up to damage: at least so many, if there are.
+pub(super) fn prefix(device: &Arc<dyn Device>, bytes: u64) -> Vec<u8> {
+    // A block has at most 128 KiB.
+    let blocks = bytes.div_ceil(BLOCK_BYTES) + 1;
+    let mut source = Source::new(device, 0, u64::MAX, Issuer::Metadata);
+    let mut prefix = Vec::new();
+    while (prefix.len() as u64) < bytes {
+        let Ok(Some(header)) = next_frame(&mut source) else {
+            break;
+        };
+        let (frame, result) = pass_blocks(&mut source, header, blocks);
+        if let Ok(reader) = frame.reader(device, Issuer::Metadata) {
+            // What comes before an error is there.
+            let _ = reader.bytes.take(bytes).read_to_end(&mut prefix);
+        }
+        if frame.is_cut || result.is_err() {
+            break;
+        }
+    }
+    prefix
 }
 
 /// What was found of the frames of a file.
@@ -195,25 +193,19 @@ pub(super) fn frames(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result
 impl Frames {
     /// Takes the frame at which the source stands, which goes behind it.
     fn take(&mut self, device: &Arc<dyn Device>, source: &mut Source, header: Header) {
-        let at = source.position();
         let window = header.window.min(WINDOW_BYTES_MAX) as usize;
         self.decoder_bytes = self.decoder_bytes.max(window + DECODER_BYTES);
-        let end = pass_blocks(source, at, header);
-        let (contents, error) = match (header.contents, &end) {
-            (Some(contents), Ok(())) => (contents, None),
-            _ => count(device, Frame { at, end: u64::MAX }),
-        };
-        let end = match end {
-            Ok(()) => source.position(),
-            Err(_) => u64::MAX,
+        let (frame, passed) = pass_blocks(source, header, u64::MAX);
+        let (contents, error) = match header.contents {
+            Some(contents) if !frame.is_cut => (contents, None),
+            _ => count(device, frame),
         };
         if contents > 0 {
-            self.frames.push((self.length_bytes, Frame { at, end }));
+            self.frames.push((self.length_bytes, frame));
         }
         self.length_bytes = self.length_bytes.saturating_add(contents);
         // Blocks that cannot be passed are the end of what can be read.
-        let cut = (end == u64::MAX).then(|| io::ErrorKind::UnexpectedEof.into());
-        self.error = error.or(cut);
+        self.error = error.or(passed.err());
     }
 }
 
@@ -257,34 +249,51 @@ fn next_frame(source: &mut Source) -> io::Result<Option<Header>> {
     }
 }
 
-/// Goes behind the blocks of a frame (RFC 8878, 3.1.1.2).
-fn pass_blocks(source: &mut Source, at: u64, header: Header) -> io::Result<()> {
-    let mut position = at + header.length;
-    loop {
-        source.go_to(position);
-        let mut block = [0; 3];
-        source.read_exact(&mut block)?;
-        let [low, middle, high] = block;
-        let block = u32::from_le_bytes([low, middle, high, 0]);
-        let stored = match block >> 1 & 3 {
-            0 | 2 => u64::from(block >> 3),
-            1 => 1,
-            _ => return Err(io::ErrorKind::InvalidData.into()),
-        };
-        position += 3 + stored;
-        if block & 1 != 0 {
-            break;
+/// Goes behind the blocks of the frame at which the source stands (RFC 8878, 3.1.1.2), or behind
+/// so many; the frame up to there, and why it goes no further.
+fn pass_blocks(source: &mut Source, header: Header, blocks_max: u64) -> (Frame, io::Result<()>) {
+    let at = source.position();
+    let mut frame = Frame {
+        at,
+        end: at + header.length,
+        is_cut: true,
+    };
+    for _ in 0..blocks_max {
+        match next_block(source, frame.end, header.has_checksum) {
+            Ok((end, is_last)) => {
+                frame.end = end;
+                frame.is_cut = !is_last;
+                if is_last {
+                    source.go_to(end);
+                    break;
+                }
+            }
+            Err(error) => return (frame, Err(error)),
         }
     }
-    let end = position + if header.has_checksum { 4 } else { 0 };
+    (frame, Ok(()))
+}
+
+/// The end of the block at this place, and whether it is the last, whose end is that of the frame.
+fn next_block(source: &mut Source, at: u64, has_checksum: bool) -> io::Result<(u64, bool)> {
+    source.go_to(at);
+    let mut block = [0; 3];
+    source.read_exact(&mut block)?;
+    let [low, middle, high] = block;
+    let block = u32::from_le_bytes([low, middle, high, 0]);
+    let is_last = block & 1 != 0;
+    let stored = match block >> 1 & 3 {
+        0 | 2 => u64::from(block >> 3),
+        1 => 1,
+        _ => return Err(io::ErrorKind::InvalidData.into()),
+    };
+    let checksum = if is_last && has_checksum { 4 } else { 0 };
+    let end = at + 3 + stored + checksum;
     // Its last byte must be there.
     source.go_to(end - 1);
     match source.fill_buf()?.is_empty() {
         true => Err(io::ErrorKind::UnexpectedEof.into()),
-        false => {
-            source.consume(1);
-            Ok(())
-        }
+        false => Ok((end, is_last)),
     }
 }
 
@@ -327,7 +336,12 @@ fn seek_table(device: &dyn Device) -> Result<Option<Frames>> {
         let end = at + u64::from(u32::from_le_bytes(compressed));
         let contents = u64::from(u32::from_le_bytes(contents));
         if contents > 0 {
-            found.frames.push((found.length_bytes, Frame { at, end }));
+            let frame = Frame {
+                at,
+                end,
+                is_cut: false,
+            };
+            found.frames.push((found.length_bytes, frame));
         }
         found.length_bytes += contents;
         at = end;

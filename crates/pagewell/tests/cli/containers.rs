@@ -85,18 +85,20 @@ fn compressed_images_are_read() {
         tool(fixture.path(), &["sh", "-c", &script]);
         expect_tree(&fixture, name);
     }
-    let whole = fs::read(fixture.path().join("tree.iso.gz")).unwrap();
-    fs::write(
-        fixture.path().join("part.iso.gz"),
-        &whole[..whole.len() / 2],
-    )
-    .unwrap();
-    let ran = run_in(fixture.path(), &["ls", "part.iso.gz"]);
-    assert_eq!(ran.code, Some(0));
-    let lines: Vec<&str> = ran.err.lines().collect();
-    let start = "pagewell: part.iso.gz: ends in the middle of its compressed data: ";
-    assert!(lines[0].starts_with(start), "{}", ran.err);
-    assert!(lines[1].contains("bytes of its volume"), "{}", ran.err);
+    for (name, part) in [
+        ("tree.iso.gz", "part.iso.gz"),
+        ("tree.iso.xz", "part.iso.xz"),
+        ("tree.iso.zst", "part.iso.zst"),
+    ] {
+        let whole = fs::read(fixture.path().join(name)).unwrap();
+        fs::write(fixture.path().join(part), &whole[..whole.len() / 2]).unwrap();
+        let ran = run_in(fixture.path(), &["ls", part]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        let lines: Vec<&str> = ran.err.lines().collect();
+        let start = format!("pagewell: {part}: ends in the middle of its compressed data: ");
+        assert!(lines[0].starts_with(&start), "{}", ran.err);
+        assert!(lines[1].contains("bytes of its volume"), "{}", ran.err);
+    }
     // A compressed file that is no image is one, and nothing is said.
     fs::write(fixture.path().join("notes"), "notes").unwrap();
     tool(fixture.path(), &["gzip", "notes"]);
