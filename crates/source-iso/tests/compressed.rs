@@ -89,9 +89,7 @@ fn xorriso_compresses_in_both_versions() {
     make_tree(&tree);
     for how in [
         "version_2=off",
-        "version_2=off:block_size=64k",
         "version_2=off:block_size=128k",
-        "version_2=on",
         "version_2=on:block_size_v2=1m",
         "version_2=on:susp_z2=on:block_size_v2=32k",
     ] {
