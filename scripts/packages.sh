@@ -41,6 +41,8 @@ test  grub-rescue-pc      /usr/lib/grub-rescue/grub-rescue-cdrom.iso
 test  ipxe                /usr/lib/ipxe/ipxe.iso
 test  klibc-utils         /usr/lib/klibc/bin/nfsmount
 test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
+test  udftools            mkudffs
+test  mame-tools          chdman
 images xorriso            xorriso
 images genisoimage        genisoimage
 images libarchive-tools   bsdtar
