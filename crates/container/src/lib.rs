@@ -50,6 +50,7 @@ use std::sync::Arc;
 use pagewell_device::{Device, RamDevice, completion_panicked};
 
 pub use error::{Error, Result};
+pub use partition::{Partition, partitions};
 pub use sheet::{SHEET_BYTES_MAX, Sheet};
 
 /// Wrappings around each other: a compressed disk with a partition of raw sectors has three.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use pagewell_cache::DirtyLimit;
+use pagewell_device::Device;
 use pagewell_disc::{Disc, DiscOptions};
 use pagewell_fs::FileSystem;
 use pagewell_fs::source::OpenError;
@@ -297,6 +298,8 @@ fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory
 pub(crate) struct DiscBytes {
     /// The bytes.
     pub bytes: Bytes,
+    /// The same without the cache.
+    pub device: Arc<dyn Device>,
     /// The files and block devices of this machine.
     pub files: Vec<FileIdentity>,
     /// What is around the image, outermost first.
@@ -307,7 +310,8 @@ pub(crate) struct DiscBytes {
 pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<DiscBytes> {
     let (opened, layers) = engine.open_contained(storage)?;
     Ok(DiscBytes {
-        bytes: Bytes::new(engine.cache()?.open(opened.device)),
+        bytes: Bytes::new(engine.cache()?.open(opened.device.clone())),
+        device: opened.device,
         files: opened.files,
         layers,
     })

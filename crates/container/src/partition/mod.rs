@@ -18,25 +18,35 @@ use crate::{Inside, Result, volume};
 /// Partitions of a table that are looked at; GPT has 128 as a rule.
 const PARTITIONS_MAX: usize = 128;
 
-/// An entry of a table.
+/// An entry of a table, as it is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Partition {
+pub struct Partition {
     /// As the table counts, from 1.
-    number: usize,
-    start: u64,
-    length_bytes: u64,
+    pub number: usize,
+    /// First byte.
+    pub start: u64,
+    /// Its bytes.
+    pub length_bytes: u64,
+}
+
+/// Kinds of tables, and the entries of each that a disk has. Hybrid images have several.
+pub fn partitions(device: &dyn Device) -> Result<Vec<(&'static str, Vec<Partition>)>> {
+    let mut tables = vec![
+        ("GPT", gpt::partitions(device)?),
+        ("Apple", apple::partitions(device)?),
+        ("MBR", mbr::partitions(device)?),
+    ];
+    for (_, partitions) in &mut tables {
+        partitions.truncate(PARTITIONS_MAX);
+    }
+    tables.retain(|(_, partitions)| !partitions.is_empty());
+    Ok(tables)
 }
 
 /// Opens the first partition with a volume.
 pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
-    type Read = fn(&dyn Device) -> Result<Vec<Partition>>;
-    let tables: [(&str, Read); 3] = [
-        ("GPT", gpt::partitions),
-        ("Apple", apple::partitions),
-        ("MBR", mbr::partitions),
-    ];
-    for (table, partitions) in tables {
-        for partition in partitions(&**device)?.into_iter().take(PARTITIONS_MAX) {
+    for (table, partitions) in partitions(&**device)? {
+        for partition in partitions {
             let Partition {
                 number,
                 start,
@@ -138,6 +148,28 @@ mod tests {
             }
             expect(&disk, "partition 2 (Apple, at byte 102400)");
         }
+    }
+
+    #[test]
+    fn all_tables_of_a_hybrid_disk_are_listed() {
+        let mut disk = disk();
+        mbr_entry(&mut disk, 1, 0xef, 8, 4);
+        disk[512..514].copy_from_slice(b"PM");
+        disk[512 + 7] = 1;
+        disk[512 + 11] = 1;
+        disk[512 + 15] = 3;
+        disk[..4].copy_from_slice(b"ER\x02\0");
+        let device = RamDevice::holding("disk", &disk);
+        let entry = |number, start, length_bytes| Partition {
+            number,
+            start,
+            length_bytes,
+        };
+        let expected = [
+            ("Apple", vec![entry(1, 512, 1536)]),
+            ("MBR", vec![entry(2, 4096, 2048)]),
+        ];
+        assert_eq!(partitions(&device).unwrap(), expected);
     }
 
     #[test]

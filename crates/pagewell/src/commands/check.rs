@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use clap::Args;
 use pagewell_base::size;
+use pagewell_device::Device;
 use pagewell_disc::{Depth, Disc, TreeChecked, Troubles};
 use pagewell_source_bytes::{VIOLATIONS_MAX, Violation, Violations};
 use serde::Serialize;
@@ -55,6 +56,8 @@ struct CheckJson {
     facts: DiscFacts,
     /// What a reader must know.
     notes: Vec<String>,
+    /// Of the disk that the image is, too.
+    partitions: Vec<PartitionJson>,
     trees: Vec<TreeJson>,
     /// By offset in the image.
     violations: Vec<ViolationJson>,
@@ -84,6 +87,14 @@ struct TreeJson {
 struct TroublesJson {
     count: u64,
     first: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct PartitionJson {
+    table: &'static str,
+    number: usize,
+    start: u64,
+    length_bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -154,11 +165,36 @@ fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson>
         is_sound: is_readable && kept.is_empty(),
         facts,
         notes: disc.notes(&open::with_options(&shown)),
+        partitions: PartitionJson::all(&*image.device)?,
         source: shown,
         trees,
         violations: kept.into_iter().map(ViolationJson::from).collect(),
         violations_more: more,
     })
+}
+
+impl PartitionJson {
+    fn all(device: &dyn Device) -> anyhow::Result<Vec<Self>> {
+        let mut all = Vec::new();
+        for (table, partitions) in pagewell_container::partitions(device)? {
+            all.extend(partitions.into_iter().map(|partition| Self {
+                table,
+                number: partition.number,
+                start: partition.start,
+                length_bytes: partition.length_bytes,
+            }));
+        }
+        Ok(all)
+    }
+
+    fn text(&self, out: &mut String) {
+        let (table, number, start) = (self.table, self.number, self.start);
+        let length = size::display(self.length_bytes);
+        let _ = writeln!(
+            out,
+            "  partition {number} ({table}): {length} at byte {start}"
+        );
+    }
 }
 
 impl TreeJson {
@@ -236,6 +272,9 @@ impl CheckJson {
         let mut out = format!("{}: {}\n", self.source, self.facts.line());
         for line in self.notes.iter().chain(&self.facts.lines()) {
             let _ = writeln!(out, "  {line}");
+        }
+        for partition in &self.partitions {
+            partition.text(&mut out);
         }
         for tree in &self.trees {
             tree.text(&mut out);

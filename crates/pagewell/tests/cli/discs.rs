@@ -1,6 +1,7 @@
 //! Disc images on the command line: which tree is served, options, `stat` and `check`.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use serde_json::Value;
 
@@ -109,10 +110,23 @@ fn owners_and_modes_are_those_of_the_options() {
 fn check_finds_what_is_missing_and_what_another_tree_has() {
     let fixture = differing();
     let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    // As images for sticks have it: a partition of type 0x17 over all of it.
+    let image = fs::OpenOptions::new()
+        .write(true)
+        .open(fixture.path().join("d.iso"))
+        .unwrap();
+    let entry = [
+        &[0x80, 0, 0, 0, 0x17, 0, 0, 0][..],
+        &[1, 0, 0, 0, 64, 0, 0, 0],
+    ]
+    .concat();
+    image.write_all_at(&entry, 446).unwrap();
+    image.write_all_at(b"\x55\xaa", 510).unwrap();
     let sound = run(&["check", "--data", "d.iso"]);
     let text = String::from_utf8(sound.out).unwrap();
     assert_eq!(sound.code, Some(0), "{text}");
     for part in [
+        "partition 1 (MBR): 32 KiB at byte 512",
         "Joliet (served): directories",
         "only in this tree: 1\n      /only-rr: is only there",
         "  sound\n",
