@@ -38,8 +38,8 @@ for program in cargo bsdtar 7z xorriso genisoimage fuseiso qemu-system-x86_64; d
     command -v $program >/dev/null || die "$program is missing (scripts/packages.sh bench images)"
 done
 [ -c /dev/fuse ] || die '/dev/fuse is missing'
-cargo build --release -q -p pagewell
-pagewell=$(realpath "${CARGO_TARGET_DIR:-target}")/release/pagewell
+[ -n "${PAGEWELL-}" ] || cargo build --release -q -p pagewell
+pagewell=${PAGEWELL:-$(realpath "${CARGO_TARGET_DIR:-target}")/release/pagewell}
 
 work=$(mktemp -d "${BENCH_DIRECTORY:-/var/tmp}/pagewell-images.XXXXXX")
 memory=$(mktemp -d "${BENCH_MEMORY:-/dev/shm}/pagewell-images.XXXXXX")
@@ -166,7 +166,7 @@ mount_with() { # PROGRAM
     if [ "$1" = pagewell ]; then
         "$pagewell" mount --foreground "$work/rock.iso" "$place" >"$work/ready" 2>"$work/mount.log" &
     else
-        fuseiso -f "$work/rock.iso" "$place" >"$work/mount.log" 2>&1 &
+        fuseiso "$work/rock.iso" "$place" -f >"$work/mount.log" 2>&1 &
     fi
     mounter=$!
     until mountpoint -q "$place"; do
@@ -220,7 +220,8 @@ for round in $(seq "$repeat"); do
 done
 
 say 'beside the kernel, in an emulated machine'
-tests/guest/boot.sh -t 1200 -k udf -d "$work/small.iso" -a "$pagewell" tests/guest/udf.sh "$repeat" \
+cp "$pagewell" "$work/pagewell"
+tests/guest/boot.sh -t 1200 -k udf -d "$work/small.iso" -a "$work/pagewell" tests/guest/udf.sh "$repeat" \
     >"$work/guest.log" || die "$(grep -v '^\[' "$work/guest.log" | tail -n 5)"
 for name in linux-ls.pagewell linux-ls.kernel linux-cp.pagewell linux-cp.kernel; do
     tr -d '\r' <"$work/guest.log" | awk -v name="$name" '$1 == name { print $2, $3 + $4 }' >"$work/runs.$name"
