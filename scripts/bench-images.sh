@@ -2,9 +2,10 @@
 # Measures listing and reading of images beside bsdtar, 7z, xorriso, fuseiso, dd and Linux. Exit status 0
 # when every requirement is met.
 #
-# usage: scripts/bench-images.sh [--quick] [--repeat N]
+# usage: scripts/bench-images.sh [--quick] [--repeat N] [--only CASE]
 #   --quick      few files, 2 rounds
 #   --repeat N   rounds; in each all programs in turn, the first another one each time (5)
+#   --only CASE  one of those below; may be repeated
 #
 #   rock     50,000 files of 0.5 to 8 KB with Rock Ridge
 #   udf      the same, in the UDF tree of genisoimage -udf
@@ -24,15 +25,19 @@ export LC_ALL=C.UTF-8
 say() { printf 'bench-images: %s\n' "$*" >&2; }
 die() { say "$@"; exit 1; }
 
+cases=()
 repeat=5 files=50000 texts=1500 mebibytes=1024 guest_files=5000
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) repeat=2 files=5000 texts=200 mebibytes=256 guest_files=500 ;;
         --repeat) repeat=${2:?how many?}; shift ;;
+        --only) cases+=("${2:?which case?}"); shift ;;
         *) say "unknown option $1"; sed -n 's/^# \(usage: .*\)/\1/p' "$0" >&2; exit 2 ;;
     esac
     shift
 done
+[ ${#cases[@]} -gt 0 ] || cases=(rock udf zisofs fuse big linux)
+wants() { [[ " ${cases[*]} " = *" $1 "* ]]; }
 [ "$(id -u)" = 0 ] || die 'run this as root'
 for program in cargo bsdtar 7z xorriso genisoimage fuseiso qemu-system-x86_64; do
     command -v $program >/dev/null || die "$program is missing (scripts/packages.sh bench images)"
@@ -181,7 +186,14 @@ unmount() {
     mounter=
 }
 list_mounted() { ls -lR "$place"; }
-read_mounted() { find "$place" -name 'file-*' -type f -print0 | xargs -0 cat; }
+# Nothing is written: it is reading that is measured.
+read_mounted() { find "$place" -name 'file-*' -type f -print0 | xargs -0 cat >/dev/null; }
+read_big() { # PROGRAM
+    case $1 in
+        pagewell) "$pagewell" cat "$work/big.iso::/big" ;;
+        dd) dd if="$work/big.iso" iflag=direct bs=1M status=none ;;
+    esac >/dev/null
+}
 # One mount for each: what has been listed is known to the kernel.
 through_mount() { # PROGRAM WHAT
     local phase
@@ -194,13 +206,10 @@ through_mount() { # PROGRAM WHAT
 }
 # fuseiso is known to crash now and then: what it was to read is then read from a new mount.
 crashes=0
-for round in $(seq "$repeat"); do
-    say "round $round of $repeat"
-    measure rock "$files" "$round" bsdtar 7z xorriso
-    measure udf "$files" "$round" 7z
-    measure zisofs "$texts" "$round" bsdtar xorriso
+beside_fuseiso() { # ROUND
+    local what program tries
     for what in list read; do
-        for program in $(in_turn "$round" pagewell fuseiso); do
+        for program in $(in_turn "$1" pagewell fuseiso); do
             tries=0
             until through_mount "$program" "$what"; do
                 [ "$program" = fuseiso ] || die "the mount cannot be read: $(tail -n 3 "$work/errors")"
@@ -209,23 +218,29 @@ for round in $(seq "$repeat"); do
             done
         done
     done
-    for program in $(in_turn "$round" pagewell dd); do
+}
+for round in $(seq "$repeat"); do
+    say "round $round of $repeat"
+    ! wants rock || measure rock "$files" "$round" bsdtar 7z xorriso
+    ! wants udf || measure udf "$files" "$round" 7z
+    ! wants zisofs || measure zisofs "$texts" "$round" bsdtar xorriso
+    ! wants fuse || beside_fuseiso "$round"
+    for program in $(wants big && in_turn "$round" pagewell dd); do
         prepare cold "$work/big.iso"
-        if [ "$program" = pagewell ]; then
-            timed big-cold.pagewell "$pagewell" cat "$work/big.iso::/big"
-        else
-            timed big-cold.dd dd if="$work/big.iso" iflag=direct bs=1M of=/dev/null status=none
-        fi || die "$program: $(tail -n 3 "$work/errors")"
+        timed "big-cold.$program" read_big "$program" || die "$program: $(tail -n 3 "$work/errors")"
     done
 done
 
-say 'beside the kernel, in an emulated machine'
-cp "$pagewell" "$work/pagewell"
-tests/guest/boot.sh -t 1200 -k udf -d "$work/small.iso" -a "$work/pagewell" tests/guest/udf.sh "$repeat" \
-    >"$work/guest.log" || die "$(grep -v '^\[' "$work/guest.log" | tail -n 5)"
-for name in linux-ls.pagewell linux-ls.kernel linux-cp.pagewell linux-cp.kernel; do
-    tr -d '\r' <"$work/guest.log" | awk -v name="$name" '$1 == name { print $2, $3 + $4 }' >"$work/runs.$name"
-done
+beside_the_kernel() {
+    say 'beside the kernel, in an emulated machine'
+    cp "$pagewell" "$work/pagewell"
+    tests/guest/boot.sh -t 1200 -k udf -d "$work/small.iso" -a "$work/pagewell" tests/guest/udf.sh "$repeat" \
+        >"$work/guest.log" || die "$(grep -v '^\[' "$work/guest.log" | tail -n 5)"
+    for name in linux-ls.pagewell linux-ls.kernel linux-cp.pagewell linux-cp.kernel; do
+        tr -d '\r' <"$work/guest.log" | awk -v name="$name" '$1 == name { print $2, $3 + $4 }' >"$work/runs.$name"
+    done
+}
+! wants linux || beside_the_kernel
 
 # --- the table ----------------------------------------------------------------------------------
 
@@ -236,6 +251,7 @@ times() { # NAME
 }
 compare() { # CASE PEER WANTED
     local ratio
+    wants "${1%%-*}" || return 0
     ratio=$(paste "$work/runs.$1.pagewell" "$work/runs.$1.$2" | awk '{ print $3 / $1 }' | median)
     printf '%-16s %-9s %22s %22s %7.2f %6s ' "$1" "$2" "$(times "$1.pagewell")" "$(times "$1.$2")" "$ratio" "$3"
     if awk -v r="$ratio" -v w="$3" 'BEGIN { exit r < w }'; then echo PASS; else echo FAIL; failed=1; fi
