@@ -7,7 +7,6 @@ usage: guest.py fill TREES IMAGES
 import base64
 import json
 import os
-import stat
 import subprocess
 import sys
 import tempfile
