@@ -9,7 +9,7 @@
 //! occurs.
 //!
 //! ```text
-//! names of Rock Ridge, UDF, 1999, Joliet   first 48 letters, small, what Joliet forbids as _
+//! names of Rock Ridge, UDF, 1999, Joliet   first 48 letters, small, what Joliet has not as one _
 //! one side is the plain tree (8.3)         first 3 letters and digits, small; no lengths
 //! ```
 //!
@@ -167,11 +167,19 @@ fn key(name: &[u8], plain: bool) -> Vec<u8> {
 fn long_key(name: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(name).to_lowercase();
     let letters = text.trim_end_matches('.').chars().take(KEY_LETTERS);
-    let kept = letters.map(|letter| match letter {
-        '*' | '/' | ':' | ';' | '?' | '\\' => '_',
-        letter => letter,
-    });
-    kept.collect::<String>().into_bytes()
+    let mut kept = String::new();
+    for letter in letters {
+        match letter {
+            // Bytes that are no text are one of these, or several.
+            '*' | '/' | ':' | ';' | '?' | '\\' | '_' | char::REPLACEMENT_CHARACTER => {
+                if !kept.ends_with('_') {
+                    kept.push('_');
+                }
+            }
+            letter => kept.push(letter),
+        }
+    }
+    kept.into_bytes()
 }
 
 fn plain_key(name: &[u8]) -> Vec<u8> {
@@ -219,6 +227,11 @@ mod tests {
         let cut = &long[..60];
         assert_eq!(lacking(&[(long, 1)], &[(cut, 1)], false), []);
         assert_eq!(lacking(&[("a:b?", 1)], &[("A_b_", 1)], false), []);
+        assert_eq!(
+            long_key(b"over-\xc0\xaf"),
+            long_key("over-\u{fffd}".as_bytes())
+        );
+        assert_eq!(long_key(b"wide-\xed\xa0\x80"), long_key(b"wide-_"));
         assert_eq!(
             lacking(&[("Makefile.in", 1)], &[("makefile.in", 1)], true),
             []
