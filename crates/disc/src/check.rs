@@ -7,13 +7,16 @@ use std::collections::HashSet;
 
 use pagewell_fs::{Call, Credentials, FileId, FileSystem, FileType, Result};
 
-use crate::compare::{Lack, Listing, NAMES_MAX, Named};
+use crate::compare::{Lack, Listing, NAMES_MAX, Named, page};
 use crate::options::TreeName;
+use crate::paths::Paths;
 
 /// More lines than a person reads.
 const TROUBLES_MAX: usize = 1000;
 /// Pairs of directories that are compared: a maze has the square of its directories.
 const PAIRS_MAX: usize = 1 << 20;
+/// Names of a directory that are in memory at a time: some 200 KB.
+const PAGE_NAMES: usize = 1024;
 /// Bytes of one read.
 const READ_BYTES: u32 = 1 << 20;
 
@@ -79,10 +82,13 @@ pub(crate) fn walk(tree: &dyn FileSystem, depth: Depth, tick: &mut Tick<'_>) -> 
         walked: Walked::default(),
         entered: HashSet::new(),
         waiting: Vec::new(),
+        paths: Paths::default(),
     };
-    walk.enter(tree.root(), Vec::new());
+    walk.enter(tree.root(), None);
     while let Some((directory, path)) = walk.waiting.pop() {
-        walk.directory(&directory, &path, tick);
+        if let Err(error) = walk.directory(&directory, path, tick) {
+            walk.trouble((path, b""), &error.to_string());
+        }
     }
     walk.walked
 }
@@ -92,44 +98,49 @@ struct Walk<'a> {
     depth: Depth,
     walked: Walked,
     entered: HashSet<FileId>,
-    /// Directories and their paths.
-    waiting: Vec<(FileId, Vec<u8>)>,
+    /// Directories, and which of the paths they have.
+    waiting: Vec<(FileId, Option<usize>)>,
+    paths: Paths,
 }
 
+/// A name, and which of the paths its directory has.
+type At<'a> = (Option<usize>, &'a [u8]);
+
 impl Walk<'_> {
-    fn enter(&mut self, directory: FileId, path: Vec<u8>) {
+    fn enter(&mut self, directory: FileId, at: Option<At<'_>>) {
         if self.entered.insert(directory) {
             self.walked.counts.directories += 1;
+            let path = at.map(|(above, name)| self.paths.add(above, name));
             self.waiting.push((directory, path));
         }
     }
 
-    fn directory(&mut self, id: &FileId, path: &[u8], tick: &mut Tick<'_>) {
-        let listing = match Listing::read(self.tree, id, (false, NAMES_MAX)) {
-            Ok(listing) => listing,
-            Err(error) => return self.trouble(path, &error.to_string()),
-        };
-        if !listing.is_whole {
-            self.trouble(path, "has more names than are looked at");
-        }
-        for named in listing.names.iter().rev() {
-            let path = [path, b"/", &named.name].concat();
-            if let Err(error) = self.object(named, &path, tick) {
-                self.trouble(&path, &error.to_string());
+    fn directory(&mut self, id: &FileId, path: Option<usize>, tick: &mut Tick<'_>) -> Result<()> {
+        let mut cookie = 0;
+        loop {
+            let (names, behind, is_last) = page((self.tree, id), cookie, (PAGE_NAMES, true))?;
+            for named in &names {
+                if let Err(error) = self.object(named, (path, &named.name), tick) {
+                    self.trouble((path, &named.name), &error.to_string());
+                }
             }
+            if is_last || behind == cookie {
+                return Ok(());
+            }
+            cookie = behind;
         }
     }
 
-    fn object(&mut self, named: &Named, path: &[u8], tick: &mut Tick<'_>) -> Result<()> {
+    fn object(&mut self, named: &Named, at: At<'_>, tick: &mut Tick<'_>) -> Result<()> {
         let (Some(id), Some((kind, size))) = (named.id, named.shape) else {
-            self.trouble(path, "its attributes cannot be read");
+            self.trouble(at, "its attributes cannot be read");
             return Ok(());
         };
         let superuser = Credentials::root();
         let call = Call::new(&superuser, true);
         let counts = &mut self.walked.counts;
         match kind {
-            FileType::Directory => self.enter(id, path.to_vec()),
+            FileType::Directory => self.enter(id, Some(at)),
             FileType::Regular => {
                 counts.files += 1;
                 counts.bytes = counts.bytes.saturating_add(size);
@@ -162,8 +173,10 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn trouble(&mut self, path: &[u8], what: &str) {
-        self.walked.unreadable.add(|| line(path, what));
+    fn trouble(&mut self, (directory, name): At<'_>, what: &str) {
+        let paths = &self.paths;
+        let unreadable = &mut self.walked.unreadable;
+        unreadable.add(|| line(&paths.of(directory, name), what));
     }
 }
 
@@ -174,10 +187,11 @@ pub(crate) fn compare(
 ) -> Troubles {
     let mut troubles = Troubles::default();
     let mut entered = HashSet::new();
-    let mut waiting = vec![(ours.root(), other.root(), Vec::new())];
+    let mut paths = Paths::default();
+    let mut waiting = vec![(ours.root(), other.root(), None)];
     let list =
         |tree, id: &FileId, name| Listing::read(tree, id, (name == TreeName::Iso, NAMES_MAX)).ok();
-    while let Some((our_id, other_id, path)) = waiting.pop() {
+    while let Some((our_id, other_id, at)) = waiting.pop() {
         // Circles are entered once.
         if entered.len() == PAIRS_MAX || !entered.insert((our_id, other_id)) {
             continue;
@@ -187,20 +201,25 @@ pub(crate) fn compare(
         let (Some(here), Some(there)) = (here, list(other, &other_id, other_name)) else {
             continue;
         };
+        if !(here.is_whole && there.is_whole) {
+            let what = "has more names than are compared";
+            troubles.add(|| line(&paths.of(at, b""), what));
+        }
         let compared = here.against(&there);
         for (named, lack) in compared.lacks {
-            let path = [&path[..], b"/", &named.name].concat();
+            let path = || paths.of(at, &named.name);
             troubles.add(|| match (lack, named.shape) {
-                (Lack::Bytes(here), Some((_, there))) => {
-                    line(&path, &format!("has {there} bytes there, and {here} here"))
-                }
-                _ => line(&path, "is only there"),
+                (Lack::Bytes(here), Some((_, there))) => line(
+                    &path(),
+                    &format!("has {there} bytes there, and {here} here"),
+                ),
+                _ => line(&path(), "is only there"),
             });
         }
         for (named, theirs) in compared.directories {
             if let (Some(our_id), Some(other_id)) = (named.id, theirs.id) {
-                let path = [&path[..], b"/", &theirs.name].concat();
-                waiting.push((our_id, other_id, path));
+                let below = paths.add(at, &theirs.name);
+                waiting.push((our_id, other_id, Some(below)));
             }
         }
     }
@@ -208,7 +227,6 @@ pub(crate) fn compare(
 }
 
 fn line(path: &[u8], what: &str) -> String {
-    let path = if path.is_empty() { b"/" } else { path };
     format!("{}: {what}", String::from_utf8_lossy(path).escape_debug())
 }
 
@@ -219,7 +237,7 @@ mod tests {
     use pagewell_source_ram::RamFileSystem;
 
     fn tree(files: &[(&str, usize)]) -> RamFileSystem {
-        let tree = RamFileSystem::new(1 << 20).unwrap();
+        let tree = RamFileSystem::new(16 << 20).unwrap();
         let superuser = Credentials::root();
         let call = Call::new(&superuser, true);
         let made = tree.make_directory(&call, &tree.root(), b"sub", &SetAttributes::default());
@@ -257,6 +275,29 @@ mod tests {
     }
 
     #[test]
+    fn large_directories_and_stores_of_deep_ones_are_looked_at_whole() {
+        let names: Vec<String> = (0..PAGE_NAMES * 2 + 5)
+            .map(|number| number.to_string())
+            .collect();
+        let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        let tree = tree(&files);
+        let superuser = Credentials::root();
+        let call = Call::new(&superuser, true);
+        let attributes = SetAttributes::default();
+        let store = tree.make_directory(&call, &tree.root(), b"rr_moved", &attributes);
+        let store = store.unwrap().entry.id;
+        tree.make_directory(&call, &store, b"below", &attributes)
+            .unwrap();
+        let counts = walk(&tree, Depth::Ends, &mut |_| {}).counts;
+        assert_eq!(counts.files, files.len() as u64);
+        assert_eq!(counts.directories, 4);
+        // It is no name that another tree lacks.
+        let other = self::tree(&files);
+        let found = compare((&other, TreeName::Joliet), (&tree, TreeName::RockRidge));
+        assert_eq!(found, Troubles::default());
+    }
+
+    #[test]
     fn what_is_only_in_the_other_tree_is_found_at_any_depth() {
         let ours = tree(&[("a", 5), ("b", 9)]);
         let other = tree(&[("a", 6), ("b", 8), ("c", 0)]);
@@ -274,7 +315,7 @@ mod tests {
     #[test]
     fn lines_are_bounded_and_counted() {
         let mut troubles = Troubles::default();
-        (0..1005).for_each(|number| troubles.add(|| line(b"", &number.to_string())));
+        (0..1005).for_each(|number| troubles.add(|| line(b"/", &number.to_string())));
         assert_eq!((troubles.lines.len(), troubles.count), (TROUBLES_MAX, 1005));
         assert_eq!(troubles.lines[7], "/: 7");
     }

@@ -18,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use pagewell_fs::{Call, Credentials, FileId, FileSystem, FileType, Result};
+use pagewell_fs::{Call, Credentials, DirectoryEntry, FileId, FileSystem, FileType, Result};
 
 /// Joliet has 64 letters, some writers leave part of them to the extension.
 const KEY_LETTERS: usize = 48;
@@ -56,6 +56,37 @@ pub(crate) enum Lack {
     Bytes(u64),
 }
 
+/// Reads at most `most` names behind `cookie`, but `.` and `..`; returns them, the cookie behind
+/// them, and whether these are the last.
+pub(crate) fn page(
+    (tree, directory): (&dyn FileSystem, &FileId),
+    cookie: u64,
+    (most, with_attributes): (usize, bool),
+) -> Result<(Vec<Named>, u64, bool)> {
+    let superuser = Credentials::root();
+    let call = Call::new(&superuser, true);
+    let (mut names, mut last) = (Vec::new(), cookie);
+    let mut take = |entry: &DirectoryEntry<'_>| {
+        if names.len() >= most {
+            return false;
+        }
+        last = entry.cookie;
+        if !matches!(entry.name, b"." | b"..") {
+            let attributes = entry.entry.map(|entry| entry.attributes);
+            names.push(Named {
+                name: entry.name.to_vec(),
+                id: entry.entry.map(|entry| entry.id),
+                shape: attributes.map(|it| (it.file_type, it.size)),
+            });
+        }
+        true
+    };
+    let end = tree
+        .read_directory(&call, directory, cookie, with_attributes, &mut take)?
+        .end;
+    Ok((names, last, end))
+}
+
 impl Listing {
     /// Reads a directory; attributes of the first `examined` names.
     pub(crate) fn read(
@@ -63,43 +94,20 @@ impl Listing {
         directory: &FileId,
         (is_plain, examined): (bool, usize),
     ) -> Result<Self> {
-        let superuser = Credentials::root();
-        let call = Call::new(&superuser, true);
-        let mut listing = Self {
+        let place = (tree, directory);
+        let (mut names, cookie, mut is_whole) = page(place, 0, (examined, true))?;
+        if !is_whole && names.len() < NAMES_MAX {
+            let rest = page(place, cookie, (NAMES_MAX - names.len(), false))?;
+            names.extend(rest.0);
+            is_whole = rest.2;
+        }
+        let is_store = |name: &[u8]| STORES.iter().any(|it| it.eq_ignore_ascii_case(name));
+        names.retain(|named| !is_store(&named.name));
+        Ok(Self {
+            names,
+            is_whole,
             is_plain,
-            ..Self::default()
-        };
-        let mut cookie = 0;
-        loop {
-            let before = listing.names.len();
-            let with_attributes = before < examined;
-            let limit = if with_attributes { examined } else { NAMES_MAX };
-            let page =
-                tree.read_directory(&call, directory, cookie, with_attributes, &mut |it| {
-                    if listing.names.len() >= limit {
-                        return false;
-                    }
-                    cookie = it.cookie;
-                    listing.take(it.name, it.entry.as_ref());
-                    true
-                })?;
-            listing.is_whole = page.end;
-            if page.end || listing.names.len() >= NAMES_MAX || listing.names.len() == before {
-                return Ok(listing);
-            }
-        }
-    }
-
-    fn take(&mut self, name: &[u8], entry: Option<&pagewell_fs::Entry>) {
-        let is_store = STORES.iter().any(|it| it.eq_ignore_ascii_case(name));
-        if is_store || matches!(name, b"." | b"..") {
-            return;
-        }
-        self.names.push(Named {
-            name: name.to_vec(),
-            id: entry.map(|entry| entry.id),
-            shape: entry.map(|entry| (entry.attributes.file_type, entry.attributes.size)),
-        });
+        })
     }
 
     /// What `other` has and this lacks, each with its name there, and the pairs of directories that
@@ -262,10 +270,6 @@ mod tests {
         let longer = [("setup.exe", 6)];
         let cut = vec![("setup.exe".to_owned(), Lack::Bytes(5))];
         assert_eq!(lacking(&here, &longer, false), cut);
-        // A store of deep directories is no name of its own.
-        let mut listing = Listing::default();
-        listing.take(b"RR_MOVED", None);
-        assert!(listing.names.is_empty());
     }
 
     #[test]

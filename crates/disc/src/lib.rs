@@ -13,6 +13,7 @@ mod compare;
 mod open;
 mod options;
 mod owner;
+mod paths;
 
 pub use check::{Counts, Depth, Tick, Troubles, Walked};
 pub use choose::TreeFound;
