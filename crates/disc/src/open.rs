@@ -27,8 +27,10 @@ pub struct Disc {
 struct Found {
     candidates: Vec<Candidate>,
     iso: Result<Survey, OpenError>,
-    /// Nothing of an image that names no UDF.
-    udf: Option<Result<Description, OpenError>>,
+    /// Nothing of an image that has no readable UDF.
+    udf: Option<Description>,
+    /// Trees that are announced and cannot be opened.
+    damaged: Vec<(TreeName, OpenError)>,
     length_bytes: u64,
 }
 
@@ -47,13 +49,13 @@ impl Disc {
         options: &DiscOptions,
         violations: Option<Arc<Violations>>,
     ) -> Result<Self, OpenError> {
-        let mut found = Found::iso((bytes, cache), options, violations.clone())?;
+        let mut found = Found::iso((bytes, cache), options, violations.clone());
         let wants_session = options.session != Session::Default;
         if !wants_session || options.tree == Some(TreeName::Udf) {
             found.add_udf(bytes, violations);
         }
         if found.candidates.is_empty() {
-            return Err(found.refusal());
+            return Err(found.refusal(bytes.name()));
         }
         let (chosen, trees) = choose(&found.candidates, options.tree).map_err(|reason| {
             let cut = found.shortfall();
@@ -73,7 +75,7 @@ impl Found {
         (bytes, cache): (&Bytes, &Cache),
         options: &DiscOptions,
         violations: Option<Arc<Violations>>,
-    ) -> Result<Self, OpenError> {
+    ) -> Self {
         let iso_options = IsoOptions {
             tree: None,
             session: options.session,
@@ -84,49 +86,55 @@ impl Found {
             violations,
         };
         let iso = survey(bytes, &iso_options);
-        let mut candidates = Vec::new();
+        let (mut candidates, mut damaged) = (Vec::new(), Vec::new());
         for found in iso.iter().flat_map(|survey| &survey.trees) {
             let name = TreeName::of_iso(found.kind);
             let one = IsoOptions {
                 tree: Some(found.kind),
                 ..iso_options.clone()
             };
-            let tree: Arc<dyn FileSystem> = Arc::new(IsoFileSystem::of_bytes(bytes, cache, &one)?);
-            candidates.push(Candidate { name, tree });
+            match IsoFileSystem::of_bytes(bytes, cache, &one) {
+                Ok(tree) => candidates.push(Candidate {
+                    name,
+                    tree: Arc::new(tree),
+                }),
+                Err(error) => damaged.push((name, error)),
+            }
         }
         // Rock Ridge shows all that the plain tree has: the same records.
         let has_more = candidates.iter().any(|it| it.name == TreeName::RockRidge);
         if has_more && options.tree != Some(TreeName::Iso) {
             candidates.retain(|it| it.name != TreeName::Iso);
         }
-        Ok(Self {
+        Self {
             candidates,
             iso,
             udf: None,
+            damaged,
             length_bytes: bytes.length_bytes(),
-        })
+        }
     }
 
     fn add_udf(&mut self, bytes: &Bytes, violations: Option<Arc<Violations>>) {
         if !UdfFileSystem::is_named_in(bytes).unwrap_or(false) {
             return;
         }
-        let opened = UdfFileSystem::of_bytes(bytes, violations);
-        self.udf = Some(opened.map(|udf| {
-            let description = udf.description().clone();
-            self.candidates.push(Candidate {
-                name: TreeName::Udf,
-                tree: Arc::new(udf),
-            });
-            description
-        }));
+        match UdfFileSystem::of_bytes(bytes, violations) {
+            Ok(udf) => {
+                self.udf = Some(udf.description().clone());
+                self.candidates.push(Candidate {
+                    name: TreeName::Udf,
+                    tree: Arc::new(udf),
+                });
+            }
+            Err(error) => self.damaged.push((TreeName::Udf, error)),
+        }
     }
 
     /// Bytes of its volume that the image lacks, by the descriptors of either format.
     fn missing_bytes(&self) -> u64 {
         let of_iso = self.iso.as_ref().map_or(0, Survey::missing_bytes);
-        let udf = self.udf.as_ref().and_then(|udf| udf.as_ref().ok());
-        let missing = of_iso.max(udf.map_or(0, |udf| udf.missing_bytes));
+        let missing = of_iso.max(self.udf.as_ref().map_or(0, |udf| udf.missing_bytes));
         // Some writers do not pad the last sector: its rest is no loss.
         if missing < SECTOR_BYTES { 0 } else { missing }
     }
@@ -144,10 +152,10 @@ impl Found {
     }
 
     /// Why there is no tree.
-    fn refusal(self) -> OpenError {
-        match (self.udf, self.iso) {
-            (Some(Err(refusal)), _) | (_, Err(refusal)) => refusal,
-            (_, Ok(survey)) => OpenError::new(&survey.label, "no tree of files"),
+    fn refusal(self, name: &str) -> OpenError {
+        match (self.damaged.into_iter().next(), self.iso) {
+            (Some((_, refusal)), _) | (None, Err(refusal)) => refusal,
+            (None, Ok(_)) => OpenError::new(name, "no tree of files"),
         }
     }
 }
@@ -194,14 +202,13 @@ impl Disc {
     /// What is known of it as a disc of UDF, if it is one.
     #[must_use]
     pub fn udf(&self) -> Option<&Description> {
-        self.found.udf.as_ref()?.as_ref().ok()
+        self.found.udf.as_ref()
     }
 
     /// Whether each format that it names, and the root of each of its trees, can be read.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        let is_damaged = matches!(self.found.udf, Some(Err(_)));
-        !is_damaged && self.trees.iter().all(|tree| tree.root_names.is_ok())
+        self.found.damaged.is_empty() && self.trees.iter().all(|tree| tree.root_names.is_ok())
     }
 
     /// Bytes of its volume that the image lacks, by the descriptors of either format.
@@ -215,10 +222,11 @@ impl Disc {
     #[must_use]
     pub fn notes(&self, source: &str) -> Vec<String> {
         let cut = self.found.shortfall();
-        let damaged = match &self.found.udf {
-            Some(Err(error)) => Some(format!("its UDF file system cannot be read: {error}")),
-            Some(Ok(_)) | None => None,
-        };
+        let damaged = self.found.damaged.iter();
+        let damaged = damaged.map(|(name, error)| {
+            let title = name.title();
+            format!("its {title} tree cannot be read: {error}")
+        });
         let also = self.trees.iter().filter_map(|tree| tree.also_has(source));
         cut.into_iter().chain(damaged).chain(also).collect()
     }

@@ -84,6 +84,62 @@ fn walk(image: &[u8], cache: &Cache) -> bool {
     true
 }
 
+/// The image that a writer makes of the tree in this directory; nothing where there is no writer.
+fn written(writer: &str, directory: &Path) -> Option<Vec<u8>> {
+    let image = directory.join("image");
+    let _ = fs::remove_file(&image);
+    let words: Vec<&str> = writer.split(' ').collect();
+    let made = Command::new(words[0])
+        .args(&words[1..])
+        .current_dir(directory)
+        .output();
+    match made {
+        Ok(made) => assert!(made.status.success(), "{writer}: {made:?}"),
+        Err(error) => {
+            pagewell_skip::skip(format_args!("{writer}: {error}"));
+            return None;
+        }
+    }
+    Some(fs::read(image).unwrap())
+}
+
+#[test]
+fn a_tree_that_cannot_be_opened_costs_none_of_the_others() {
+    const ANCHOR: [u8; 2] = [2, 0];
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("tree")).unwrap();
+    fs::write(directory.path().join("tree/file"), "file").unwrap();
+    let Some(mut image) = written("genisoimage -quiet -R -udf -o image tree", directory.path())
+    else {
+        return;
+    };
+    let cache = Cache::new(CacheOptions::new(BYTES_MIN)).unwrap();
+    let open = |image: &[u8]| {
+        let device = Arc::new(RamDevice::holding("image", image));
+        Disc::open(
+            &Bytes::new(cache.open(device)),
+            &cache,
+            &DiscOptions::default(),
+        )
+        .unwrap()
+    };
+    let whole = open(&image);
+    assert!(whole.is_whole() && whole.udf().is_some());
+    assert_eq!(whole.notes("iso:x"), [""; 0]);
+    for sector in image.chunks_exact_mut(SECTOR) {
+        if sector.starts_with(&ANCHOR) {
+            sector.fill(0);
+        }
+    }
+    let damaged = open(&image);
+    assert!(!damaged.is_whole() && damaged.udf().is_none());
+    let notes = damaged.notes("iso:x");
+    assert!(
+        notes[0].starts_with("its UDF tree cannot be read: "),
+        "{notes:?}"
+    );
+}
+
 #[test]
 fn every_walk_ends_without_a_panic() {
     let directory = tempfile::tempdir().unwrap();
@@ -94,20 +150,9 @@ fn every_walk_ends_without_a_panic() {
     let count = count.map_or(DAMAGED, |count| count.parse().unwrap());
     let cache = Cache::new(CacheOptions::new(BYTES_MIN)).unwrap();
     for writer in WRITERS {
-        let _ = fs::remove_file(place("image"));
-        let words: Vec<&str> = writer.split(' ').collect();
-        let made = Command::new(words[0])
-            .args(&words[1..])
-            .current_dir(directory.path())
-            .output();
-        match made {
-            Ok(made) => assert!(made.status.success(), "{writer}: {made:?}"),
-            Err(error) => {
-                pagewell_skip::skip(format_args!("{writer}: {error}"));
-                continue;
-            }
-        }
-        let image = fs::read(place("image")).unwrap();
+        let Some(image) = written(writer, directory.path()) else {
+            continue;
+        };
         assert!(walk(&image, &cache), "{writer}");
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
         let opened = (0..count).filter(|_| walk(&damaged(&image, &mut random), &cache));
