@@ -11,8 +11,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (
     cd "$work"
-    apt-get -q -o APT::Sandbox::User=root download libarchive-tools=3.6.2-1+deb12u5 libarchive13 \
-        xorriso=1.5.4-4 libisoburn1 libisofs6 libburn4 libjte2
+    apt-get -q -o APT::Sandbox::User=root download libarchive-tools=3.6.2-1+deb12u5 \
+        libarchive13=3.6.2-1+deb12u5 xorriso=1.5.4-4 libisoburn1=1.5.4-4 libisofs6=1.5.4-1 \
+        libburn4=1.5.4-1 libjte2=1.22-3
     for package in ./*.deb; do dpkg-deb -x "$package" root; done
 ) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 LD_LIBRARY_PATH=$(find "$work/root" -name '*.so.*' -printf '%h\n' | sort -u | paste -s -d :)

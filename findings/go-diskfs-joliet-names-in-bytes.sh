@@ -39,7 +39,7 @@ END
     go mod init names
     go get github.com/diskfs/go-diskfs@v1.9.4
     go mod tidy
-    GOFLAGS=-modcacherw go build -o "$work/names" .
+    go build -o "$work/names" .
     cd "$work"
     apt-get -q -o APT::Sandbox::User=root download p7zip-full=16.02+really26.02+dfsg-0+deb12u1 \
         p7zip=16.02+really26.02+dfsg-0+deb12u1

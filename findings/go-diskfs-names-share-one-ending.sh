@@ -38,9 +38,10 @@ END
     go mod init names
     go get github.com/diskfs/go-diskfs@v1.9.4
     go mod tidy
-    GOFLAGS=-modcacherw go build -o "$work/names" .
+    go build -o "$work/names" .
     cd "$work"
-    apt-get -q -o APT::Sandbox::User=root download libarchive-tools=3.6.2-1+deb12u5 libarchive13
+    apt-get -q -o APT::Sandbox::User=root download libarchive-tools=3.6.2-1+deb12u5 \
+        libarchive13=3.6.2-1+deb12u5
     for package in ./*.deb; do dpkg-deb -x "$package" root; done
 ) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 cd "$work"

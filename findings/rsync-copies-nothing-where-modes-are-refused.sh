@@ -21,7 +21,7 @@ trap 'unmount; rm -rf --one-file-system "$work"' EXIT
 (
     cd "$work"
     apt-get -q -o APT::Sandbox::User=root download rsync=3.2.7-1+deb12u6 \
-        bindfs=1.14.7-1 libfuse3-3 libpopt0 libxxhash0
+        bindfs=1.14.7-1 libfuse3-3=3.14.0-4 libpopt0=1.19+dfsg-1 libxxhash0=0.8.1-1
     for package in ./*.deb; do dpkg-deb -x "$package" root; done
 ) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 mkdir "$work/from" "$work/mnt"

@@ -11,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (
     cd "$work"
-    apt-get -q -o APT::Sandbox::User=root download xorriso=1.5.4-4 libisoburn1 libisofs6 libburn4 libjte2 libmagic1
+    apt-get -q -o APT::Sandbox::User=root download xorriso=1.5.4-4 libisoburn1=1.5.4-4 \
+        libisofs6=1.5.4-1 libburn4=1.5.4-1 libjte2=1.22-3 libmagic1=1:5.44-3
     for package in ./*.deb; do dpkg-deb -x "$package" root; done
 ) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
 LD_LIBRARY_PATH=$(find "$work/root" -name '*.so.*' -printf '%h\n' | sort -u | paste -s -d :)
