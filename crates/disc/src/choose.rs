@@ -195,6 +195,11 @@ mod tests {
         ];
         let also = "the ISO 9660 tree also has readme.txt (iso:x?tree=iso shows it)".to_owned();
         assert_eq!(chosen(&windows), (TreeName::Udf, vec![also]));
+        let empty = [
+            candidate(TreeName::RockRidge, &[]),
+            candidate(TreeName::Joliet, &[("one", 1)]),
+        ];
+        assert_eq!(chosen(&empty), (TreeName::Joliet, vec![]));
         let cut = [
             candidate(TreeName::RockRidge, &[("large", 5)]),
             candidate(TreeName::Udf, &[("large", 9)]),

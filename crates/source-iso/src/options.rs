@@ -18,7 +18,7 @@ pub struct IsoOptions {
     pub charset: Option<Charset>,
     /// Older versions of files are shown, too, as `NAME;VERSION`.
     pub all_versions: bool,
-    /// The tree; by default that which loses least.
+    /// The tree; by default the first that can be read of Rock Ridge, ISO 9660:1999, Joliet, plain.
     pub tree: Option<TreeKind>,
     /// The session.
     pub session: Session,

@@ -1,10 +1,11 @@
 //! The choice among the sessions and trees of an image.
 //!
-//! The tree that loses least is served. Rock Ridge has POSIX names and attributes, ISO 9660:1999
-//! names of 207 bytes, Joliet of 64 to 103 characters, the plain tree neither: in this order. A
-//! tree gives way to a later one of its own when its root directory is unreadable, or has at most
-//! two entries while the other's has more: writers have produced empty ones, and trees that only
-//! say that the files are in another.
+//! Rock Ridge has POSIX names and attributes, ISO 9660:1999 names of 207 bytes, Joliet of 64 to 103
+//! characters, the plain tree neither. Without a wish the first in this order is served whose root
+//! directory can be read.
+//!
+//! Weakness: what a tree holds does not count. Writers have produced empty ones, and trees that only
+//! say that the files are in another; a caller that can use any of them compares them.
 
 use std::sync::Arc;
 
@@ -24,8 +25,6 @@ use super::susp::Continuation;
 use super::tree::Tree;
 use super::volume::{SECTOR_BYTES, Volume};
 
-/// A root directory with so few entries may be a note about another tree.
-const NOTE_ENTRIES_MAX: usize = 2;
 /// Of system use entries of the root directory.
 const CONTINUATION_BYTES_MAX: u64 = 2 << 20;
 
@@ -89,7 +88,7 @@ pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Chosen, OpenErr
     })
 }
 
-/// The trees of a session, that which loses least first.
+/// The trees of a session, in the order of preference.
 pub(super) fn announced_trees<'a>(bytes: &Bytes, set: &'a DescriptorSet) -> Vec<Announced<'a>> {
     let of = |descriptor: &'a Option<Descriptor>, kind: TreeKind| {
         let descriptor = descriptor
@@ -148,7 +147,8 @@ pub(super) fn tree(
     Tree::new(volume, announced.kind, announced.root, shown)
 }
 
-/// Opens the tree that was asked for, whose root may be unreadable, or that which loses least.
+/// Opens the tree that was asked for, whose root may be unreadable, or the first whose root is not.
+/// The root directory is read first, as its letters decide about those of others (`names`).
 pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
     let chosen = session(bytes, options.session)?;
@@ -157,51 +157,32 @@ pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenErro
         checks::descriptors(violations, (chosen.start, &chosen.set), length_bytes);
     }
     let trees = announced_trees(bytes, &chosen.set);
-    if let Some(kind) = options.tree {
-        let wanted = trees.iter().find(|tree| tree.kind == kind);
-        let wanted = wanted.ok_or_else(|| refuse(format!("it has no {kind} tree")))?;
-        return Ok(tree(bytes, &chosen.set, wanted, options));
+    let is_wanted = |found: &&Announced<'_>| options.tree.is_none_or(|kind| found.kind == kind);
+    let mut reason = None;
+    for announced in trees.iter().filter(is_wanted) {
+        let tree = tree(bytes, &chosen.set, announced, options);
+        match tree.directory(tree.root, true) {
+            Err(error) if options.tree.is_none() => {
+                reason.get_or_insert_with(|| format!("root directory unreadable: {error}"));
+            }
+            Ok(_) | Err(_) => return Ok(tree),
+        }
     }
-    choose(bytes, &chosen.set, &trees, options).map_err(refuse)
+    Err(refuse(reason.unwrap_or_else(|| match options.tree {
+        Some(kind) => format!("it has no {kind} tree"),
+        None => missing(&chosen.set),
+    })))
 }
 
-fn choose(
-    bytes: &Bytes,
-    set: &DescriptorSet,
-    trees: &[Announced<'_>],
-    options: &IsoOptions,
-) -> Result<Tree, String> {
-    let mut best: Option<(Tree, usize)> = None;
-    let mut reason = None;
-    for announced in trees {
-        let tree = tree(bytes, set, announced, options);
-        let entries = match tree.directory(tree.root, true) {
-            Ok(directory) => directory.items().len(),
-            Err(error) => {
-                let text = format!("root directory unreadable: {error}");
-                reason = reason.or(Some(text));
-                continue;
-            }
-        };
-        match &best {
-            Some((other, most)) if tree.root == other.root || entries <= *most => {}
-            _ => best = Some((tree, entries)),
-        }
-        if entries > NOTE_ENTRIES_MAX {
-            break;
-        }
-    }
-    if let Some((tree, _)) = best {
-        return Ok(tree);
-    }
-    let unsound = set.main().filter(|main| !main.has_sound_blocks());
-    Err(reason.unwrap_or_else(|| match unsound {
+/// Why descriptors announce no tree.
+fn missing(set: &DescriptorSet) -> String {
+    match set.main().filter(|main| !main.has_sound_blocks()) {
         Some(main) => format!(
             "not an ISO 9660 image: logical blocks of {} bytes",
             main.block_bytes
         ),
         None => "not an ISO 9660 image: no root directory".to_owned(),
-    }))
+    }
 }
 
 /// Looks for Rock Ridge in the root directory's own record; an unreadable one has none.

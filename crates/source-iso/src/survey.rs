@@ -37,7 +37,7 @@ pub struct Survey {
     pub length_bytes: u64,
     /// First sector of the session that the rest is about.
     pub session_sector: u64,
-    /// All trees, that which loses least first by rule, before their contents count.
+    /// All trees, in the order in which one is served by default.
     pub trees: Vec<TreeSurvey>,
     /// All sessions, oldest first.
     pub sessions: Vec<SessionSurvey>,

@@ -8,7 +8,7 @@ use pagewell_fs::{Credentials, FileSystem};
 use pagewell_source_iso::{Case, Charset, IsoOptions, TreeKind};
 use support::builder::{Image, ROOT, Record, nm, px, sl};
 use support::crafted::{GOOD, check, check_with, rock_ridge};
-use support::{call, display, list};
+use support::{call, display, list, open_with};
 
 /// An image with these names in its root directory, and others in a directory below.
 fn image(root: &[&str], below: &[&str]) -> Image {
@@ -67,6 +67,23 @@ fn a_directory_below_may_have_small_letters_of_its_own() {
     let call = call(&credentials);
     let sub = fs.lookup(&call, &fs.root(), b"SUB").unwrap().id;
     assert!(fs.lookup(&call, &sub, b"mAKEFILE").is_ok());
+}
+
+#[test]
+fn the_root_decides_also_when_a_directory_below_is_read_before_it() {
+    let image = image(&["Makefile.;1"], &["LICENSE.;1"]);
+    let asked_for = IsoOptions {
+        tree: Some(TreeKind::Plain),
+        ..IsoOptions::default()
+    };
+    for options in [IsoOptions::default(), asked_for] {
+        let known = open_with(&image.bytes, &options).unwrap();
+        let credentials = Credentials::root();
+        let sub = known.lookup(&call(&credentials), &known.root(), b"sub");
+        let again = open_with(&image.bytes, &options).unwrap();
+        let listed = list(&again, &sub.unwrap().id, 10).unwrap();
+        assert_eq!(listed[2].0, b"LICENSE");
+    }
 }
 
 #[test]

@@ -130,34 +130,6 @@ fn each_tree_can_be_chosen_and_rock_ridge_is_the_first() {
 }
 
 #[test]
-fn a_tree_that_is_a_note_gives_way_to_one_with_more() {
-    let mut image = Image::new().joliet();
-    image.directory(ROOT, ROOT, &[Record::file("README.TXT;1", 40, 4)]);
-    let files = ["one", "two", "three"].map(|name| joliet_file(name, 40, 4));
-    image.directory(JOLIET_ROOT, JOLIET_ROOT, &files);
-    image.put(40, b"good");
-    let of = |image: &Image| open(&image.bytes, None, Session::Default).tree_kind();
-    assert_eq!(of(&image), TreeKind::Joliet);
-    // The order of kinds decides between trees of the same size, and more is not always better.
-    let own = [sp(0), px(0o040_755, 2, 0)];
-    let file = |number: u32| Record::file(&format!("F{number}.;1"), 40, 4);
-    for (entries, kind) in [
-        (0, TreeKind::Joliet),
-        (2, TreeKind::Joliet),
-        (3, TreeKind::RockRidge),
-    ] {
-        let files: Vec<_> = (0..entries).map(file).collect();
-        image.directory_with(ROOT, ROOT, (&own, &[]), &files);
-        assert_eq!(of(&image), kind, "{entries}");
-    }
-    image.directory(JOLIET_ROOT, JOLIET_ROOT, &files[..2]);
-    image.directory_with(ROOT, ROOT, (&own, &[]), &[file(1), file(2)]);
-    assert_eq!(of(&image), TreeKind::RockRidge);
-    image.put(ROOT, &[0; 2048]);
-    assert_eq!(of(&image), TreeKind::Joliet, "an unreadable root");
-}
-
-#[test]
 fn an_image_that_was_cut_off_is_known() {
     let mut image = of_all_kinds();
     let blocks = 60u32;
