@@ -85,12 +85,12 @@ impl Found {
             keeps_compressed: options.keeps_compressed,
             violations,
         };
-        let iso = survey(bytes, &iso_options);
+        let iso = survey(bytes, options.session);
         let (mut candidates, mut damaged) = (Vec::new(), Vec::new());
-        for found in iso.iter().flat_map(|survey| &survey.trees) {
-            let name = TreeName::of_iso(found.kind);
+        for kind in iso.iter().flat_map(|survey| &survey.trees) {
+            let name = TreeName::of_iso(*kind);
             let one = IsoOptions {
-                tree: Some(found.kind),
+                tree: Some(*kind),
                 ..iso_options.clone()
             };
             match IsoFileSystem::of_bytes(bytes, cache, &one) {
@@ -133,7 +133,7 @@ impl Found {
 
     /// Bytes of its volume that the image lacks, by the descriptors of either format.
     fn missing_bytes(&self) -> u64 {
-        let of_iso = self.iso.as_ref().map_or(0, Survey::missing_bytes);
+        let of_iso = self.iso.as_ref().map_or(0, |iso| iso.missing_bytes);
         let missing = of_iso.max(self.udf.as_ref().map_or(0, |udf| udf.missing_bytes));
         // Some writers do not pad the last sector: its rest is no loss.
         if missing < SECTOR_BYTES { 0 } else { missing }

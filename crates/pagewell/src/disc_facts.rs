@@ -126,7 +126,7 @@ impl IsoFacts {
             is_high_sierra: survey.is_high_sierra,
             block_bytes: survey.block_bytes,
             volume_blocks: survey.volume_blocks,
-            sessions: survey.sessions.iter().map(|it| it.sector).collect(),
+            sessions: survey.sessions.clone(),
             boot: survey.boot.iter().map(BootFacts::of).collect(),
         }
     }

@@ -39,7 +39,7 @@ pub(super) fn descriptors(
         descriptor(violations, found);
     }
     if let Some(main) = set.main() {
-        let missing = main.end_of_volume(start).saturating_sub(length_bytes);
+        let missing = main.missing_bytes(start, length_bytes);
         if missing > 0 {
             let text = format_args!("the image lacks the last {missing} bytes of the volume");
             violations.note(main.position, "ECMA-119 8.4.8", text);

@@ -184,6 +184,11 @@ impl Descriptor {
         start.saturating_add(blocks)
     }
 
+    /// Bytes of that volume that an image of this length lacks.
+    pub(super) fn missing_bytes(&self, start: u64, length_bytes: u64) -> u64 {
+        self.end_of_volume(start).saturating_sub(length_bytes)
+    }
+
     /// Whether blocks have a size that this reader takes (ECMA-119 clause 6.2.2, and sizes above a
     /// sector that some writers use).
     pub(super) fn has_sound_blocks(&self) -> bool {

@@ -62,7 +62,7 @@ pub use charset::Charset;
 pub use descriptor_set::NotIso;
 pub use file_id::TreeKind;
 pub use options::{Case, IsoOptions, Session};
-pub use survey::{SessionSurvey, Survey, TreeSurvey, survey};
+pub use survey::{Survey, survey};
 
 /// Whether a device holds an ISO 9660 image that this reader can try.
 pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotIso>> {

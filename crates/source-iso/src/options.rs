@@ -55,6 +55,4 @@ pub enum Session {
     Last,
     /// By number; 1 is the oldest.
     Number(u32),
-    /// The one that begins at this sector of 2048 bytes.
-    Sector(u32),
 }

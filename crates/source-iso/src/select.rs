@@ -20,19 +20,13 @@ use super::file_id::TreeKind;
 use super::options::{IsoOptions, Session};
 use super::record::{IDENTIFIER_SELF, Record, RecordCursor};
 use super::rock_ridge::{Skips, announced};
-use super::sessions;
+use super::sessions::{self, Found};
 use super::susp::Continuation;
 use super::tree::Tree;
 use super::volume::{SECTOR_BYTES, Volume};
 
 /// Of system use entries of the root directory.
 const CONTINUATION_BYTES_MAX: u64 = 2 << 20;
-
-/// Descriptors of the chosen session, and the sector where that begins.
-pub(super) struct Chosen {
-    pub start: u64,
-    pub set: DescriptorSet,
-}
 
 /// A tree that descriptors announce.
 #[derive(Clone, Copy)]
@@ -55,7 +49,7 @@ pub(super) fn with_image<R>(
 }
 
 /// Finds the descriptors of a session.
-pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Chosen, OpenError> {
+pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Found, OpenError> {
     let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
     let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
     let set = match with_image(bytes, examine).map_err(failed)? {
@@ -64,28 +58,17 @@ pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Chosen, OpenErr
             return Err(refuse(format!("not an ISO 9660 image: {why}")));
         }
     };
-    let all = || with_image(bytes, sessions::find).map_err(failed);
-    let found = match session {
-        Session::Default => return Ok(Chosen { start: 0, set }),
-        Session::Last => all()?.pop(),
-        Session::Number(number) => {
-            let mut all = all()?;
-            let count = all.len();
-            let index = (number as usize).checked_sub(1);
-            let Some(index) = index.filter(|index| *index < count) else {
-                return Err(refuse(format!("no session {number}: it has {count}")));
-            };
-            Some(all.swap_remove(index))
-        }
-        Session::Sector(sector) => {
-            with_image(bytes, |image| sessions::at(image, u64::from(sector))).map_err(failed)?
-        }
+    let number = match session {
+        Session::Default => return Ok(Found { start: 0, set }),
+        Session::Last => None,
+        Session::Number(number) => Some(number),
     };
-    let found = found.ok_or_else(|| refuse("no session begins there".to_owned()))?;
-    Ok(Chosen {
-        start: found.start,
-        set: found.set,
-    })
+    let mut all = with_image(bytes, sessions::find).map_err(failed)?;
+    let count = all.len();
+    let number = number.map_or(count, |number| number as usize);
+    let index = number.checked_sub(1).filter(|index| *index < count);
+    let index = index.ok_or_else(|| refuse(format!("no session {number}: it has {count}")))?;
+    Ok(all.swap_remove(index))
 }
 
 /// The trees of a session, in the order of preference.
@@ -136,7 +119,7 @@ fn volume(
 }
 
 /// An announced tree.
-pub(super) fn tree(
+fn tree(
     bytes: &Bytes,
     set: &DescriptorSet,
     announced: &Announced<'_>,

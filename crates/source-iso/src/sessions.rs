@@ -68,7 +68,7 @@ pub(super) fn find<E>(image: &Readable<'_, E>) -> Result<Vec<Found>, E> {
 }
 
 /// The session that begins at a sector, if there is one.
-pub(super) fn at<E>(image: &Readable<'_, E>, start: u64) -> Result<Option<Found>, E> {
+fn at<E>(image: &Readable<'_, E>, start: u64) -> Result<Option<Found>, E> {
     let set = DescriptorSet::read(image, start)?;
     let Some(main) = set.main() else {
         return Ok(None);

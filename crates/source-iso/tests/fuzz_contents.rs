@@ -108,17 +108,15 @@ fn look(image: &[u8]) -> (usize, usize, usize) {
         violations: Some(violations.clone()),
         ..IsoOptions::default()
     };
-    let Ok(found) = survey(&bytes, &of(None, Session::Default)) else {
+    let Ok(found) = survey(&bytes, Session::Default) else {
         return (0, 0, 0);
     };
-    let last = survey(&bytes, &of(None, Session::Last));
+    let last = survey(&bytes, Session::Last);
     assert!(found.boot.len() <= 32 && last.is_ok_and(|last| last.sessions.len() <= 99));
     let mut attributes = 0;
     let chosen = [(None, Session::Default), (None, Session::Last)];
-    let kinds = found
-        .trees
-        .iter()
-        .map(|tree| (Some(tree.kind), Session::Default));
+    let kinds = found.trees.iter();
+    let kinds = kinds.map(|kind| (Some(*kind), Session::Default));
     for (tree, session) in kinds.chain(chosen) {
         let Ok(fs) = IsoFileSystem::of_bytes(&bytes, cache(), &of(tree, session)) else {
             continue;
