@@ -50,8 +50,6 @@ mod tree;
 mod volume;
 mod zisofs;
 
-use std::sync::Arc;
-
 use pagewell_cache::Cache;
 use pagewell_device::{Device, read_exact};
 use pagewell_fs::source::OpenError;
@@ -82,21 +80,7 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image on `device`, to be read through `cache`.
-    pub fn open(
-        device: &Arc<dyn Device>,
-        cache: &Cache,
-        options: &IsoOptions,
-    ) -> Result<Self, OpenError> {
-        Self::of_bytes(&Bytes::new(cache.open(device.clone())), cache, options)
-    }
-
-    /// [`Self::open`] with the default options.
-    pub fn from_device(device: Arc<dyn Device>, cache: &Cache) -> Result<Self, OpenError> {
-        Self::open(&device, cache, &IsoOptions::default())
-    }
-
-    /// Opens the image in `bytes`, which are read through `cache`, whatever its files are. A tree
+    /// Opens the image in `bytes`; its compressed files are kept in `cache`, uncompressed. A tree
     /// that was asked for opens also when its root directory is unreadable.
     pub fn of_bytes(bytes: &Bytes, cache: &Cache, options: &IsoOptions) -> Result<Self, OpenError> {
         let tree = select::open(bytes, options)?;

@@ -1,4 +1,4 @@
-//! Files that zisofs compressed: by all writers that there are, and by nobody who means well.
+//! Files that zisofs compressed: by all writers that there are, and damaged ones.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,11 +12,10 @@ use std::sync::Arc;
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::RamDevice;
 use pagewell_fs::{Credentials, Error, FileId, FileSystem, Payload, Result};
-use pagewell_source_bytes::Bytes;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 use support::builder::{Image, Record, nm, pressed, px, zisofs, zisofs_data};
 use support::crafted::rock_ridge;
-use support::{WHOLE, cache, call, local, open_bytes, open_file, tool, walk};
+use support::{WHOLE, call, local, open_bytes, open_device, open_file, open_with, tool, walk};
 
 /// Lines that can be compressed, no two alike.
 fn text(lines: u32) -> Vec<u8> {
@@ -105,12 +104,11 @@ fn xorriso_compresses_in_both_versions() {
     }
     // As recorded.
     let bytes = fs::read(&image).unwrap();
-    let bytes = Bytes::new(cache().open(Arc::new(RamDevice::holding("image", &bytes))));
     let options = IsoOptions {
         keeps_compressed: true,
         ..IsoOptions::default()
     };
-    let fs = IsoFileSystem::of_bytes(&bytes, cache(), &options).unwrap();
+    let fs = open_with(&bytes, &options).unwrap();
     let all = walk(&fs, WHOLE);
     let zeros = &all[&b"sub/zeros"[..]];
     assert!(
@@ -266,7 +264,7 @@ fn the_smallest_cache_serves_many_readers_of_large_files() {
     image.put(60, &compressed);
     let cache = Cache::new(CacheOptions::new(pagewell_cache::BYTES_MIN)).unwrap();
     let device = Arc::new(RamDevice::holding("image", &image.bytes));
-    let fs = IsoFileSystem::from_device(device, &cache).unwrap();
+    let fs = open_device(device, &cache);
     std::thread::scope(|scope| {
         for number in 0..8 {
             let (fs, content) = (&fs, &content);

@@ -11,15 +11,14 @@ mod support;
 
 use std::sync::Arc;
 
-use pagewell_device::RamDevice;
 use pagewell_fs::{Credentials, FileSystem};
-use pagewell_source_bytes::{Bytes, Violations};
+use pagewell_source_bytes::Violations;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions, Session, TreeKind, survey};
 use support::builder::{
     ASSOCIATED, Image, ROOT, Record, descriptor, nm, pressed, px, sp, to_high_sierra, zisofs,
     zisofs_data,
 };
-use support::{Bounds, SECTOR, cache, call, walk};
+use support::{Bounds, SECTOR, bytes_of, cache, call, open_bytes, walk};
 
 const BOUNDS: Bounds = Bounds {
     objects_max: 100,
@@ -100,7 +99,7 @@ fn seed() -> Vec<u8> {
 
 /// Looks at everything; how many trees and sessions, and attributes of all objects, there are.
 fn look(image: &[u8]) -> (usize, usize, usize) {
-    let bytes = Bytes::new(cache().open(Arc::new(RamDevice::holding("image", image))));
+    let bytes = bytes_of(image);
     let violations = Arc::new(Violations::default());
     let of = |tree: Option<TreeKind>, session| IsoOptions {
         tree,
@@ -142,9 +141,7 @@ fn the_seed_is_sound() {
     let (trees, sessions, attributes) = look(&seed());
     assert_eq!((trees, sessions), (3, 2));
     assert!(attributes >= 8, "{attributes}");
-    let bytes = Bytes::new(cache().open(Arc::new(RamDevice::holding("image", &seed()))));
-    let fs = IsoFileSystem::of_bytes(&bytes, cache(), &IsoOptions::default()).unwrap();
-    let all = walk(&fs, BOUNDS);
+    let all = walk(&open_bytes(seed()), BOUNDS);
     let content = |name: &str| all[name.as_bytes()].content.clone().unwrap();
     let one = [&[b'a'; 32768][..], &[b'c'; 1000]].concat();
     assert!(content("one") == one && content("two") == [b'b'; 100]);

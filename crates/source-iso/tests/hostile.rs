@@ -11,13 +11,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagewell_cache::{Cache, CacheOptions, ReadAheadRule};
 use pagewell_device::{Device, Geometry, RamDevice, Request};
 use pagewell_fs::{Credentials, Error, FileSystem};
-use pagewell_source_iso::IsoFileSystem;
 use support::builder::{
     Image, MORE, ROOT, Record, both, ce, cl, descriptor, entry, nm, nm_more, pack, pl, px, re, sl,
     sp,
 };
 use support::crafted::{GOOD, check, plain, rock_ridge};
-use support::{Bounds, SECTOR, call, open_bytes, walk};
+use support::{Bounds, SECTOR, call, open_bytes, open_device, walk};
 
 /// A walk of what is small and could be endless.
 const SMALL: Bounds = Bounds {
@@ -54,7 +53,7 @@ fn bytes_to_list(image: &[u8]) -> u64 {
     let mut options = CacheOptions::new(8 << 20);
     options.read_ahead = ReadAheadRule::Off;
     let cache = Cache::new(options).unwrap();
-    let fs = IsoFileSystem::from_device(device.clone(), &cache).unwrap();
+    let fs = open_device(device.clone(), &cache);
     let credentials = Credentials::root();
     assert!(
         fs.lookup(&call(&credentials), &fs.root(), b"good.txt")

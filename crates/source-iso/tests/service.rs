@@ -16,7 +16,7 @@ use pagewell_fs::{
 };
 use pagewell_source_iso::IsoFileSystem;
 use support::builder::{Image, MORE, ROOT, Record};
-use support::{SECTOR, WHOLE, call, list, open_bytes, open_file, walk};
+use support::{SECTOR, WHOLE, call, list, open_bytes, open_device, open_file, walk};
 
 /// A device that counts, and that answers nothing while it is held.
 struct Watched {
@@ -70,8 +70,8 @@ fn watch(bytes: Vec<u8>) -> (Arc<Watched>, IsoFileSystem) {
     let mut options = CacheOptions::new(8 << 20);
     options.read_ahead = ReadAheadRule::Off;
     let cache = Cache::new(options).unwrap();
-    let iso = IsoFileSystem::from_device(device.clone(), &cache);
-    (device, iso.unwrap())
+    let iso = open_device(device.clone(), &cache);
+    (device, iso)
 }
 
 /// An image whose parts lie in pages of their own.

@@ -8,9 +8,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagewell_device::RamDevice;
 use pagewell_fs::FileSystem;
-use pagewell_source_bytes::{Bytes, Violations};
+use pagewell_source_bytes::Violations;
 use pagewell_source_iso::{
     BootMedium, IsoFileSystem, IsoOptions, Session, Survey, TreeKind, survey,
 };
@@ -18,11 +17,7 @@ use support::builder::{
     Image, JOLIET_ROOT, MORE, ROOT, Record, ce, descriptor, joliet_file, nm, pack, px,
     to_high_sierra, zisofs,
 };
-use support::{WHOLE, cache, check_parents, display, tool, walk};
-
-fn bytes_of(image: &[u8]) -> Bytes {
-    Bytes::new(cache().open(Arc::new(RamDevice::holding("image", image))))
-}
+use support::{WHOLE, bytes_of, check_parents, display, open_with, tool, walk};
 
 fn look(image: &[u8], session: Session) -> Survey {
     survey(&bytes_of(image), session).unwrap()
@@ -43,7 +38,7 @@ fn open(image: &[u8], tree: Option<TreeKind>, session: Session) -> IsoFileSystem
         session,
         ..IsoOptions::default()
     };
-    IsoFileSystem::of_bytes(&bytes_of(image), cache(), &options).unwrap()
+    open_with(image, &options).unwrap()
 }
 
 fn names(fs: &dyn FileSystem) -> Vec<String> {
@@ -118,7 +113,7 @@ fn each_tree_can_be_chosen_and_rock_ridge_is_the_first() {
         tree: Some(TreeKind::Joliet),
         ..IsoOptions::default()
     };
-    let refused = IsoFileSystem::of_bytes(&bytes_of(&plain.bytes), cache(), &options);
+    let refused = open_with(&plain.bytes, &options);
     let refused = refused.err().unwrap().to_string();
     assert!(refused.ends_with("it has no Joliet tree"), "{refused}");
 }
@@ -264,7 +259,7 @@ fn joined_sessions_are_found_and_the_first_is_the_default() {
                 session,
                 ..IsoOptions::default()
             };
-            let refused = IsoFileSystem::of_bytes(&bytes_of(&image), cache(), &options);
+            let refused = open_with(&image, &options);
             refused.err().unwrap().to_string()
         };
         assert!(refused(Session::Number(3)).ends_with("no session 3: it has 2"));
@@ -434,10 +429,7 @@ fn noted(image: &[u8], tree: TreeKind) -> Vec<(u64, u64, &'static str)> {
         violations: Some(violations.clone()),
         ..IsoOptions::default()
     };
-    walk(
-        &IsoFileSystem::of_bytes(&bytes_of(image), cache(), &options).unwrap(),
-        WHOLE,
-    );
+    walk(&open_with(image, &options).unwrap(), WHOLE);
     let (found, others) = violations.list();
     assert_eq!(others, 0);
     let place = |offset: u64| (offset / 2048, offset % 2048);

@@ -15,6 +15,7 @@ use std::sync::{Arc, OnceLock};
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::{Device, FileDevice, RamDevice};
 use pagewell_fs::source::OpenError;
+use pagewell_source_bytes::Bytes;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 
 pub use pagewell_walk::*;
@@ -23,6 +24,11 @@ pub use pagewell_walk::*;
 pub fn cache() -> &'static Cache {
     static CACHE: OnceLock<Cache> = OnceLock::new();
     CACHE.get_or_init(|| Cache::new(CacheOptions::new(32 << 20)).unwrap())
+}
+
+/// What a reader needs of an image in memory.
+pub fn bytes_of(image: &[u8]) -> Bytes {
+    Bytes::new(cache().open(Arc::new(RamDevice::holding("image", image))))
 }
 
 /// An image in memory.
@@ -37,12 +43,16 @@ pub fn try_open(bytes: Vec<u8>) -> Result<IsoFileSystem, OpenError> {
 
 /// The same with options.
 pub fn open_with(bytes: &[u8], options: &IsoOptions) -> Result<IsoFileSystem, OpenError> {
-    let device: Arc<dyn Device> = Arc::new(RamDevice::holding("image", bytes));
-    IsoFileSystem::open(&device, cache(), options)
+    IsoFileSystem::of_bytes(&bytes_of(bytes), cache(), options)
 }
 
 /// The image in a file.
 pub fn open_file(path: &Path) -> IsoFileSystem {
-    let device = Arc::new(FileDevice::open(path).unwrap());
-    IsoFileSystem::from_device(device, cache()).unwrap()
+    open_device(Arc::new(FileDevice::open(path).unwrap()), cache())
+}
+
+/// The image on a device, read through a cache of its own.
+pub fn open_device(device: Arc<dyn Device>, cache: &Cache) -> IsoFileSystem {
+    let bytes = Bytes::new(cache.open(device));
+    IsoFileSystem::of_bytes(&bytes, cache, &IsoOptions::default()).unwrap()
 }
