@@ -317,25 +317,12 @@ impl CompressedFile {
 
     /// Reads compressed data.
     fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        let runs = read::runs(&self.volume, &self.sections, offset, target.len() as u64);
-        let found: usize = runs.iter().map(|run| run.length).sum();
-        if found < target.len() {
-            return Err(self.fault(offset, "past the end of the image"));
-        }
-        let mut rest = target;
-        while !rest.is_empty() {
-            let done = found - rest.len();
-            let payload = self.volume.bytes.payload(&behind(&runs, done), true)?;
-            let copied = payload.copy_to(rest, true)?;
-            rest = rest.get_mut(copied..).unwrap_or_default();
-        }
-        Ok(())
+        read::fill(&self.volume, &self.sections, offset, target, true)
     }
 
     /// The error about a byte of the compressed data.
     fn fault(&self, offset: u64, what: &str) -> Error {
-        let run = read::runs(&self.volume, &self.sections, offset, 1).pop();
-        self.volume.fault(run.map_or(0, |run| run.position), what)
+        read::fault(&self.volume, &self.sections, offset, what)
     }
 
     /// What the cache says of a failure is only a number.
@@ -345,21 +332,4 @@ impl CompressedFile {
             other => other,
         }
     }
-}
-
-/// The runs without their first `done` bytes.
-fn behind(runs: &[Run], mut done: usize) -> Vec<Run> {
-    let mut rest = Vec::with_capacity(runs.len());
-    for run in runs {
-        let skipped = run.length.min(done);
-        done -= skipped;
-        if skipped < run.length {
-            rest.push(Run {
-                position: run.position + skipped as u64,
-                length: run.length - skipped,
-                ..*run
-            });
-        }
-    }
-    rest
 }

@@ -55,10 +55,10 @@ fn all_of(tree: &Tree, object: Object, may_block: bool) -> Result<Vec<ExtendedAt
     if let Object::File(place) = object
         && let Some(sections) = tree.associated_sections(place, may_block)?
     {
-        let length = read::length_bytes(&sections);
-        let fits = usize::try_from(length).is_ok_and(|length| length <= VALUE_BYTES_MAX);
-        if fits {
-            let value = read::all(&tree.volume, &sections, may_block)?;
+        let length = usize::try_from(read::length_bytes(&sections));
+        if let Ok(length @ ..=VALUE_BYTES_MAX) = length {
+            let mut value = vec![0; length];
+            read::fill(&tree.volume, &sections, 0, &mut value, may_block)?;
             found.push((RESOURCE_FORK.to_owned(), value));
         }
     }

@@ -11,7 +11,7 @@
 //! zeros; a read that begins before the end returns the existing ones.
 
 use pagewell_cache::Bounds;
-use pagewell_fs::{Payload, Result};
+use pagewell_fs::{Error, Payload, Result};
 use pagewell_source_bytes::Run;
 
 use super::node::{Node, Section};
@@ -28,38 +28,53 @@ pub(super) fn read(
 ) -> Result<Payload> {
     let rest = node.attributes.size.saturating_sub(offset);
     let wanted = u32::try_from(rest).unwrap_or(u32::MAX).min(count);
-    let Some(first) = from(&node.sections, offset).first().filter(|_| wanted > 0) else {
+    if wanted == 0 || node.sections.is_empty() {
         return Ok(Payload::Bytes(Vec::new()));
-    };
+    }
     if let Some(defect) = node.defect {
-        return Err(volume.fault(first.position, defect));
+        return Err(fault(volume, &node.sections, offset, defect));
     }
     let runs = runs(volume, &node.sections, offset, u64::from(wanted));
     if runs.is_empty() {
-        let position = Piece::new(volume, first, offset - first.file_offset).position;
-        return Err(volume.fault(position, "past the end of the image"));
+        return Err(fault(
+            volume,
+            &node.sections,
+            offset,
+            "past the end of the image",
+        ));
     }
     volume.bytes.payload(&runs, may_block)
 }
 
-/// All bytes of sections, which are few; an error when the image lacks any.
-pub(super) fn all(volume: &Volume, sections: &[Section], may_block: bool) -> Result<Vec<u8>> {
-    let wanted = length_bytes(sections);
-    let runs = runs(volume, sections, 0, wanted);
-    let found: usize = runs.iter().map(|run| run.length).sum();
-    let mut bytes = vec![0; found];
-    let is_whole = found as u64 == wanted;
-    if is_whole && (runs.is_empty() || copy_all(volume, &runs, &mut bytes, may_block)?) {
-        return Ok(bytes);
+/// Fills `target` with recorded data from `offset`; an error when the image lacks any of it.
+pub(super) fn fill(
+    volume: &Volume,
+    sections: &[Section],
+    mut offset: u64,
+    mut target: &mut [u8],
+    may_block: bool,
+) -> Result<()> {
+    while !target.is_empty() {
+        let runs = runs(volume, sections, offset, target.len() as u64);
+        let found: usize = runs.iter().map(|run| run.length).sum();
+        if found < target.len() {
+            return Err(fault(volume, sections, offset, "past the end of the image"));
+        }
+        let payload = volume.bytes.payload(&runs, may_block)?;
+        let copied = payload.copy_to(target, may_block)?;
+        offset += copied as u64;
+        target = target.get_mut(copied..).unwrap_or_default();
     }
-    let position = sections.first().map_or(0, |first| first.position);
-    Err(volume.fault(position, "past the end of the image"))
+    Ok(())
 }
 
-/// Copies what is at the runs; false when not all of it is readable.
-fn copy_all(volume: &Volume, runs: &[Run], target: &mut [u8], may_block: bool) -> Result<bool> {
-    let payload = volume.bytes.payload(runs, may_block)?;
-    Ok(payload.copy_to(target, may_block)? == target.len())
+/// The error about recorded data at `offset`.
+pub(super) fn fault(volume: &Volume, sections: &[Section], offset: u64, what: &str) -> Error {
+    let position = from(sections, offset).first().map_or(0, |section| {
+        let inside = offset.saturating_sub(section.file_offset);
+        Piece::new(volume, section, inside).position
+    });
+    volume.fault(position, what)
 }
 
 /// The section with a byte of the file, and those behind it.
