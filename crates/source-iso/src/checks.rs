@@ -11,13 +11,13 @@
 use super::descriptor::Descriptor;
 use super::descriptor_set::DescriptorSet;
 use super::node::Recorded;
+use super::number::TYPE_BITS;
 use super::record::Record;
 use super::time;
 use super::volume::Volume;
 use pagewell_source_bytes::Violations;
 
-/// File types in `st_mode`.
-const TYPE_BITS: u32 = 0o170_000;
+/// In `st_mode`.
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 

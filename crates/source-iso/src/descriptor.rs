@@ -19,7 +19,7 @@ use std::hash::Hasher;
 use pagewell_fs::Timestamp;
 use siphasher::sip::SipHasher24;
 
-use super::names::announce_joliet;
+use super::names::{announce_joliet, wide_text};
 use super::record::Record;
 use super::time;
 use super::volume::{BothEndian, SECTOR_BYTES};
@@ -152,7 +152,7 @@ impl Descriptor {
         let text = |offset: usize, length: usize| {
             let bytes = sector.get(offset..offset + length).unwrap_or(&[]);
             match kind {
-                Kind::Joliet => wide_text(bytes),
+                Kind::Joliet => wide_text(bytes).trim_end_matches(['\0', ' ']).to_owned(),
                 _ => text(bytes),
             }
         };
@@ -229,17 +229,6 @@ fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| !matches!(byte, 0 | b' '));
     let text = bytes.get(..end.map_or(0, |last| last + 1)).unwrap_or(&[]);
     String::from_utf8_lossy(text).into_owned()
-}
-
-/// The same in big-endian UTF-16.
-fn wide_text(bytes: &[u8]) -> String {
-    let units = bytes
-        .chunks_exact(2)
-        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
-    let text: String = char::decode_utf16(units)
-        .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect();
-    text.trim_end_matches(['\0', ' ']).to_owned()
 }
 
 #[cfg(test)]

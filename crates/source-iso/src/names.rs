@@ -68,16 +68,21 @@ pub(super) fn announce_joliet(escape_sequences: &[u8]) -> bool {
     windows.any(|window| matches!(window, b"%/@" | b"%/C" | b"%/E"))
 }
 
-/// The name of a Joliet record, in big-endian UTF-16: ends at NUL; an odd last byte, version and
-/// trailing dots are cut; a lone surrogate becomes U+FFFD.
-pub(super) fn joliet(identifier: &[u8]) -> Name {
-    let units = identifier
+/// Big-endian UTF-16; an odd last byte is left out, a lone surrogate becomes U+FFFD.
+pub(super) fn wide_text(bytes: &[u8]) -> String {
+    let units = bytes
         .chunks_exact(2)
-        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
-        .take_while(|unit| *unit != 0);
-    let text: String = char::decode_utf16(units)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]));
+    char::decode_utf16(units)
         .map(|character| character.unwrap_or(char::REPLACEMENT_CHARACTER))
-        .collect();
+        .collect()
+}
+
+/// The name of a Joliet record, in big-endian UTF-16: ends at NUL; version and trailing dots are
+/// cut.
+pub(super) fn joliet(identifier: &[u8]) -> Name {
+    let text = wide_text(identifier);
+    let text = text.split('\0').next().unwrap_or_default();
     let (base, version) = split_version(text.as_bytes());
     let end = base.iter().rposition(|byte| *byte != b'.');
     Name {

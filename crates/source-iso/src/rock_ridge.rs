@@ -4,6 +4,7 @@
 //! PX with or without a serial number, TF with 7- or 17-byte stamps, each only within the entry.
 //! The first PX and the first complete name win.
 
+use pagewell_fs::name::NAME_BYTES_MAX;
 use pagewell_fs::{Result, Timestamp};
 
 use super::susp::Continuation;
@@ -13,7 +14,6 @@ use super::zisofs::Compression;
 
 /// Linux' bound (`PATH_MAX` without its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
-const NAME_BYTES_MAX: usize = 255;
 
 const CONTINUES: u8 = 0x01;
 const CURRENT: u8 = 0x02;
