@@ -93,9 +93,9 @@ impl From<Object> for u64 {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RecordPlace {
-    pub(super) position: u64,
+    pub position: u64,
     /// First byte of the extent of its directory.
-    pub(super) directory: u64,
+    pub directory: u64,
 }
 
 pub(super) fn encode(

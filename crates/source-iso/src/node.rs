@@ -23,12 +23,12 @@ use super::zisofs::Compression;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Section {
     /// Start in the file, in bytes.
-    pub(super) file_offset: u64,
+    pub file_offset: u64,
     /// Start in the image, in bytes.
-    pub(super) position: u64,
-    pub(super) length: u32,
+    pub position: u64,
+    pub length: u32,
     /// File unit and gap in blocks, for interleaved data.
-    pub(super) interleave: Option<(u8, u8)>,
+    pub interleave: Option<(u8, u8)>,
 }
 
 /// The extents of one object, in order. Nearly all objects have one.
@@ -71,30 +71,30 @@ impl std::ops::Deref for Sections {
 /// An object as recorded: a record, or a run of records.
 pub(super) struct Recorded {
     /// Offset of the first record in the directory.
-    pub(super) offset: u64,
-    pub(super) record: Record,
+    pub offset: u64,
+    pub record: Record,
     /// Its Rock Ridge entries, in a tree that has them.
-    pub(super) rock_ridge: Option<RockRidge>,
+    pub rock_ridge: Option<RockRidge>,
     /// Data, in order; a single section for a directory.
-    pub(super) sections: Sections,
+    pub sections: Sections,
     /// Why the data is unreadable, if it is.
-    pub(super) defect: Option<&'static str>,
+    pub defect: Option<&'static str>,
 }
 
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) attributes: Attributes,
-    pub(super) sections: Sections,
+    pub attributes: Attributes,
+    pub sections: Sections,
     /// Target of a symbolic link; `None` also for a damaged one.
-    pub(super) target: Option<Vec<u8>>,
+    pub target: Option<Vec<u8>>,
     /// Why the data is unreadable, if it is.
-    pub(super) defect: Option<&'static str>,
+    pub defect: Option<&'static str>,
     /// How the data is compressed, if it is, and is to be shown uncompressed.
     pub compression: Option<Compression>,
     /// Of an object that may have several names ([`Shared::key`]).
     pub shared: Option<NonZeroU32>,
     /// First byte of the extent of a directory's parent; of any other object's directory.
-    pub(super) parent: u64,
+    pub parent: u64,
 }
 
 impl Node {
@@ -212,9 +212,7 @@ impl ObjectReader<'_> {
         let area = record.system_use().get(skip..).unwrap_or(&[]);
         RockRidge::read(area, &mut self.continuation).map(Some)
     }
-}
 
-impl ObjectReader<'_> {
     /// Calls `visit` for each system use entry of a record; in a tree without Rock Ridge, for what
     /// may be the only one.
     pub(super) fn visit(&mut self, record: &Record, visit: &mut dyn FnMut(&[u8])) -> Result<()> {

@@ -24,20 +24,20 @@ const ROOT: u8 = 0x08;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Posix {
     /// File type and permission bits of `st_mode`.
-    pub(super) mode: u32,
-    pub(super) links: u32,
-    pub(super) uid: u32,
-    pub(super) gid: u32,
+    pub mode: u32,
+    pub links: u32,
+    pub uid: u32,
+    pub gid: u32,
     /// The same for all names of an object; 0 when not recorded.
-    pub(super) serial: u32,
+    pub serial: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Times {
-    pub(super) created: Option<Timestamp>,
-    pub(super) modified: Option<Timestamp>,
-    pub(super) accessed: Option<Timestamp>,
-    pub(super) attributes: Option<Timestamp>,
+    pub created: Option<Timestamp>,
+    pub modified: Option<Timestamp>,
+    pub accessed: Option<Timestamp>,
+    pub attributes: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -223,9 +223,9 @@ fn posix(entry: &[u8]) -> Option<Posix> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Skips {
     /// In the root directory's own record.
-    pub(super) root: usize,
+    pub root: usize,
     /// In all other records.
-    pub(super) others: usize,
+    pub others: usize,
 }
 
 /// Whether a root directory's system use entries announce Rock Ridge, and where entries begin.

@@ -26,7 +26,7 @@ const OPEN: [(&str, usize); 13] = [
     ("pagewell", 218),
     ("source-dir", 15),
     ("source-image", 10),
-    ("source-iso", 41),
+    ("source-iso", 14),
     ("source-ram", 16),
     ("sunrpc", 42),
 ];
