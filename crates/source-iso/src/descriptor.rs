@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn kinds_are_told_by_type_version_and_escape_sequences() {
+    fn type_version_and_escape_sequences_give_the_kind() {
         for (sector, kind) in [
             (sector(0, 1, b""), Kind::Boot),
             (sector(1, 1, b""), Kind::Primary),

@@ -15,7 +15,9 @@ use pagewell_fs::{Credentials, Error, FileId, FileSystem, Payload, Result};
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 use support::builder::{Image, Record, nm, pressed, px, zisofs, zisofs_data};
 use support::crafted::rock_ridge;
-use support::{WHOLE, call, local, open_bytes, open_device, open_file, open_with, tool, walk};
+use support::{
+    WHOLE, call, local, noise, open_bytes, open_device, open_file, open_with, tool, walk,
+};
 
 /// Lines that can be compressed, no two alike.
 fn text(lines: u32) -> Vec<u8> {
@@ -25,24 +27,12 @@ fn text(lines: u32) -> Vec<u8> {
         .collect()
 }
 
-fn noise(length: usize) -> Vec<u8> {
-    let mut state = 1u32;
-    (0..length)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state.to_le_bytes()[1]
-        })
-        .collect()
-}
-
 fn make_tree(root: &Path) {
     fs::create_dir_all(root.join("sub")).unwrap();
     fs::write(root.join("text"), text(30_000)).unwrap();
     let zeros = [&vec![0; 3_000_000][..], b"end"].concat();
     fs::write(root.join("sub/zeros"), zeros).unwrap();
-    fs::write(root.join("noise"), noise(150_000)).unwrap();
+    fs::write(root.join("noise"), noise(150_000, 1)).unwrap();
     fs::write(root.join("small"), vec![b'x'; 5000]).unwrap();
     fs::write(root.join("blocks"), text(10_000).split_at(1 << 17).0).unwrap();
     fs::write(root.join("empty"), b"").unwrap();
@@ -238,7 +228,7 @@ fn no_file_gives_more_than_it_should_or_harms() {
         zisofs(*b"pz", 4, 15, 40_000),
     ];
     let mut image = rock_ridge(&[Record::file("F.;1", 60, 5000).with(&entries)]);
-    let two = [pressed(&noise(32768)), pressed(&noise(7232))];
+    let two = [pressed(&noise(32768, 1)), pressed(&noise(7232, 1))];
     image.put(60, &zisofs_data(40_000, 15, &two)[..4096]);
     let all = walk(&open_bytes(image.bytes), WHOLE);
     assert!(matches!(all[&b"file"[..]].content, Err(Error::Io(_))));

@@ -13,7 +13,7 @@ use pagewell_fs::extended::Presence;
 use pagewell_fs::{Credentials, Error, FileId, FileSystem};
 use pagewell_source_iso::IsoFileSystem;
 use rustix::fs::{XattrFlags, setxattr};
-use support::builder::{ASSOCIATED, Image, ROOT, Record, nm, px, sp};
+use support::builder::{ASSOCIATED, Image, ROOT, Record, al, nm, px, sp};
 use support::{WHOLE, call, check_parents, open_bytes, open_file, tool, walk};
 
 fn find(fs: &IsoFileSystem, path: &str) -> FileId {
@@ -46,7 +46,8 @@ fn list(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     value
 }
 
-const NOBODY: u32 = u32::MAX;
+/// Of an entry without a user or group.
+const NO_NUMBER: u32 = u32::MAX;
 
 /// Objects with attributes; false, with a note, where the file system has none.
 fn make_tree(root: &Path) -> bool {
@@ -76,22 +77,22 @@ fn make_tree(root: &Path) -> bool {
 fn access_list() -> Vec<u8> {
     let group = (8, 6, 65534);
     list(&[
-        (1, 6, NOBODY),
+        (1, 6, NO_NUMBER),
         (2, 6, 123),
-        (4, 4, NOBODY),
+        (4, 4, NO_NUMBER),
         group,
-        (0x10, 6, NOBODY),
-        (0x20, 4, NOBODY),
+        (0x10, 6, NO_NUMBER),
+        (0x20, 4, NO_NUMBER),
     ])
 }
 
 fn default_list() -> Vec<u8> {
     list(&[
-        (1, 7, NOBODY),
+        (1, 7, NO_NUMBER),
         (2, 5, 70_000),
-        (4, 5, NOBODY),
-        (0x10, 5, NOBODY),
-        (0x20, 5, NOBODY),
+        (4, 5, NO_NUMBER),
+        (0x10, 5, NO_NUMBER),
+        (0x20, 5, NO_NUMBER),
     ])
 }
 
@@ -132,14 +133,10 @@ fn attributes_and_lists_come_back_from_xorriso() {
 }
 
 #[test]
-fn who_may_not_read_a_file_may_not_read_its_attributes() {
+fn attributes_of_a_file_need_the_right_to_read_it() {
     let attributes = [nm(b"file"), px(0o100_600, 1, 0)];
     let mut image = Image::new();
-    let component = |text: &[u8]| [&[0, u8::try_from(text.len()).unwrap()], text].concat();
-    let pairs = [&b"\x03a"[..], b"user", b"\x05a", b"trusted"].map(component);
-    let area = [&[0][..], &pairs.concat()].concat();
-    let length = u8::try_from(area.len() + 4).unwrap();
-    let entry = [&[b'A', b'L', length, 1][..], &area].concat();
+    let entry = al(&[b"\x03a", b"user", b"\x05a", b"trusted"]);
     let file = Record::file("F.;1", 40, 4).with(&attributes).with(&[entry]);
     image.rock_ridge_root(&[file]);
     image.put(40, b"good");

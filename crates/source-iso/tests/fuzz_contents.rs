@@ -15,7 +15,7 @@ use pagewell_fs::{Credentials, FileSystem};
 use pagewell_source_bytes::Violations;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions, Session, TreeKind, survey};
 use support::builder::{
-    ASSOCIATED, Image, ROOT, Record, descriptor, nm, pressed, px, sp, to_high_sierra, zisofs,
+    ASSOCIATED, Image, ROOT, Record, al, descriptor, nm, pressed, px, sp, to_high_sierra, zisofs,
     zisofs_data,
 };
 use support::{Bounds, SECTOR, bytes_of, cache, call, open_bytes, walk};
@@ -32,15 +32,11 @@ const SECOND_ROOT: u32 = 100;
 const STRUCTURES: [usize; 10] = [16, 17, 18, 20, 35, 50, 60, 70, 96, 100];
 
 fn attribute_list() -> Vec<u8> {
-    let component = |text: &[u8]| [&[0, u8::try_from(text.len()).unwrap()], text].concat();
     let list = [0x16, 0xae, 1, 123, 0x34, 0x54, 0x64, 0x81, 0x17, 0x35, 0x65];
-    let parts = [&b"\x03name"[..], b"value", b"", &list].map(component);
-    let area = [&[0][..], &parts.concat()].concat();
-    let length = u8::try_from(area.len() + 4).unwrap();
-    [&[b'A', b'L', length, 1][..], &area].concat()
+    al(&[b"\x03name", b"value", b"", &list])
 }
 
-/// The beginnings of a file in version 2.
+/// A file compressed in version 2.
 fn version_2() -> Vec<u8> {
     let block = pressed(&[b'b'; 100]);
     let mut data = vec![0xef, 0x22, 0x55, 0xa1, 0xbc, 0x1b, 0x95, 0xa0, 0, 6, 1, 15];

@@ -336,28 +336,6 @@ fn names_of_one_object_share_their_number() {
 }
 
 #[test]
-fn blocks_of_512_and_1024_bytes() {
-    for block in [512usize, 1024] {
-        let factor = u32::try_from(SECTOR / block).unwrap();
-        let mut image = plain(&[]);
-        let own = Record::directory("\0", ROOT * factor, 2048).bytes();
-        let second = Record::directory("\x01", ROOT * factor, 2048).bytes();
-        // Not at the start of a sector.
-        let file = Record::file("GOOD.TXT;1", 40 * factor + 1, 4).bytes();
-        image.put(ROOT, &pack(&[own, second, file]));
-        let mut sector = image.bytes[16 * SECTOR..17 * SECTOR].to_vec();
-        let size = u16::try_from(block).unwrap();
-        sector[128..130].copy_from_slice(&size.to_le_bytes());
-        sector[130..132].copy_from_slice(&size.to_be_bytes());
-        let root = Record::directory("\0", ROOT * factor, 2048).bytes();
-        sector[156..190].copy_from_slice(&root);
-        image.put(16, &sector);
-        image.bytes[40 * SECTOR + block..][..4].copy_from_slice(b"good");
-        check(&image, &[GOOD]);
-    }
-}
-
-#[test]
 fn skipped_bytes_before_rock_ridge_entries() {
     let xa = vec![b'-'; 14];
     let mut image = plain(&[]);

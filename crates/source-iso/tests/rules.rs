@@ -7,8 +7,8 @@ mod support;
 use pagewell_fs::{Attributes, Credentials, FileSystem, FileType};
 use pagewell_source_iso::{IsoFileSystem, IsoOptions, TreeKind};
 use support::builder::{
-    ASSOCIATED, Image, JOLIET_ROOT, MORE, ROOT, Record, both, ce, cl, entry, er, joliet_file, nm,
-    nm_more, pack, pl, px, re, sl, sp, utf16,
+    ASSOCIATED, Image, JOLIET_ROOT, MORE, ROOT, Record, both, ce, cl, descriptor, entry, er,
+    joliet_file, nm, nm_more, pack, pl, px, re, sl, sp, utf16,
 };
 use support::crafted::{GOOD, check, check_with, plain, rock_ridge};
 use support::{SECTOR, WHOLE, call, display, list, open_bytes, walk};
@@ -371,23 +371,36 @@ fn each_time_is_what_was_recorded_for_it() {
 // Rule 21: blocks.
 
 #[test]
-fn blocks_larger_than_a_sector() {
-    const FACTOR: u32 = 2;
-    let mut image = plain(&[]);
-    let root = |identifier| Record::directory(identifier, ROOT / FACTOR, 2048).bytes();
-    let file = Record::file("GOOD.TXT;1", 40 / FACTOR, 4).bytes();
-    image.put(ROOT, &pack(&[root("\0"), root("\x01"), file]));
-    let mut sector = image.bytes[16 * SECTOR..17 * SECTOR].to_vec();
-    sector[128..132].copy_from_slice(&[0, 16, 16, 0]);
-    sector[156..190].copy_from_slice(&root("\0"));
-    image.put(16, &sector);
-    check(&image, &[GOOD]);
+fn blocks_may_be_smaller_or_larger_than_a_sector() {
+    for block_bytes in [512u16, 1024, 2048, 4096] {
+        let block = |sector: u32| sector * 2048 / u32::from(block_bytes);
+        let root = |identifier| Record::directory(identifier, block(ROOT), 2048).bytes();
+        // Not at the start of a sector, if blocks are smaller.
+        let odd = u32::from(block_bytes < 2048);
+        let records = [
+            root("\0"),
+            root("\x01"),
+            Record::file("A.TXT;1", block(40), 4).bytes(),
+            Record::file("B.TXT;1", block(42) + odd, 4).bytes(),
+        ];
+        let mut primary = descriptor(1, block(ROOT), 2048, b"");
+        primary[128..130].copy_from_slice(&block_bytes.to_le_bytes());
+        primary[130..132].copy_from_slice(&block_bytes.to_be_bytes());
+        let mut image = Image::new();
+        image.put(16, &primary);
+        image.put(ROOT, &pack(&records));
+        image.put(40, b"good");
+        image.put(43, b"");
+        let second = 42 * SECTOR + odd as usize * usize::from(block_bytes);
+        image.bytes[second..second + 4].copy_from_slice(b"more");
+        check(&image, &[("a.txt", "good"), ("b.txt", "more")]);
+    }
 }
 
 // Rule 22: modes.
 
 #[test]
-fn objects_without_attributes_can_be_read_by_everybody() {
+fn objects_without_attributes_can_be_read_by_all_users() {
     let mut image = plain(&[Record::directory("D", 41, 2048)]);
     image.directory(41, ROOT, &[]);
     let fs = check(&image, &[("d", ""), GOOD]);

@@ -381,46 +381,6 @@ fn high_sierra_is_read() {
     assert_eq!(time.seconds, 1_588_748_889, "as recorded, without a zone");
 }
 
-#[test]
-fn blocks_may_be_smaller_than_sectors() {
-    for block_bytes in [512u16, 1024, 2048, 4096] {
-        let scale = |sector: u32| sector * 2048 / u32::from(block_bytes);
-        let mut image = Image::new();
-        let mut primary = descriptor(1, scale(ROOT), 2048, b"");
-        primary[128..130].copy_from_slice(&block_bytes.to_le_bytes());
-        primary[130..132].copy_from_slice(&block_bytes.to_be_bytes());
-        image.put(16, &primary);
-        // The second file begins inside a sector.
-        let odd = if block_bytes < 2048 { 1 } else { 0 };
-        let records = [
-            Record::file("A.TXT;1", scale(40), 4),
-            Record::file("B.TXT;1", scale(42) + odd, 4),
-        ];
-        let own = Record::directory("\0", scale(ROOT), 2048).bytes();
-        let parent = Record::directory("\x01", scale(ROOT), 2048).bytes();
-        let records = records.iter().map(Record::bytes);
-        image.put(
-            ROOT,
-            &pack(&[own, parent].into_iter().chain(records).collect::<Vec<_>>()),
-        );
-        image.put(40, b"good");
-        image.put(
-            42,
-            &[
-                &vec![0; odd as usize * usize::from(block_bytes)][..],
-                b"more",
-            ]
-            .concat(),
-        );
-        let all = walk(&open(&image.bytes, None, Session::Default), WHOLE);
-        let content = |path: &str| all[path.as_bytes()].content.clone().unwrap();
-        assert_eq!(
-            (content("a.txt"), content("b.txt")),
-            (b"good".into(), b"more".into())
-        );
-    }
-}
-
 /// What is noted of the tree: the sector, the place in it, and the clause.
 fn noted(image: &[u8], tree: TreeKind) -> Vec<(u64, u64, &'static str)> {
     let violations = Arc::new(Violations::default());

@@ -13,19 +13,9 @@ use std::path::Path;
 
 use pagewell_fs::{FileSystem, FileType};
 use pagewell_source_iso::TreeKind;
-use support::{Manifest, WHOLE, check_parents, display, local, open_bytes, open_file, tool, walk};
-
-fn bytes(length: usize, seed: u32) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-    (0..length)
-        .map(|_| {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state.to_le_bytes()[1]
-        })
-        .collect()
-}
+use support::{
+    Manifest, WHOLE, check_parents, display, local, noise, open_bytes, open_file, tool, walk,
+};
 
 /// What a writer can do without damage to the image or to itself, and in time.
 struct Bears {
@@ -42,10 +32,10 @@ struct Bears {
 fn make_tree(root: &Path, bears: &Bears) {
     fs::write(root.join("empty"), b"").unwrap();
     fs::write(root.join("one"), b"1").unwrap();
-    fs::write(root.join("Mixed Case.txt"), bytes(2048, 1)).unwrap();
-    fs::write(root.join("large"), bytes(3_000_001, 2)).unwrap();
-    fs::write(root.join(OsStr::from_bytes(b"latin-\xe9")), bytes(100, 3)).unwrap();
-    fs::write(root.join("n".repeat(255)), bytes(5000, 4)).unwrap();
+    fs::write(root.join("Mixed Case.txt"), noise(2048, 1)).unwrap();
+    fs::write(root.join("large"), noise(3_000_001, 2)).unwrap();
+    fs::write(root.join(OsStr::from_bytes(b"latin-\xe9")), noise(100, 3)).unwrap();
+    fs::write(root.join("n".repeat(255)), noise(5000, 4)).unwrap();
     fs::write(root.join(format!("{}é", "é".repeat(126))), b"wide").unwrap();
     fs::set_permissions(root.join("one"), fs::Permissions::from_mode(0o4751)).unwrap();
     fs::hard_link(root.join("large"), root.join("another name of large")).unwrap();

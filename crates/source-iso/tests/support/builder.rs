@@ -227,6 +227,13 @@ pub fn zisofs(algorithm: [u8; 2], words: u8, shift: u8, size: u64) -> Vec<u8> {
     entry(b"ZF", &[head, size.to_le_bytes().to_vec()].concat())
 }
 
+/// Names and values of AAIP, one after the other.
+pub fn al(components: &[&[u8]]) -> Vec<u8> {
+    let component = |text: &&[u8]| [&[0, u8::try_from(text.len()).unwrap()], *text].concat();
+    let all = components.iter().map(component).collect::<Vec<_>>();
+    entry(b"AL", &[&[0], &all.concat()[..]].concat())
+}
+
 pub fn sf() -> Vec<u8> {
     entry(b"SF", &[0; 17])
 }

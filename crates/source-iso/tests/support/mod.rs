@@ -12,6 +12,7 @@ pub const SECTOR: usize = 2048;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
+use pagewell_base::mix::Random;
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_device::{Device, FileDevice, RamDevice};
 use pagewell_fs::source::OpenError;
@@ -19,6 +20,14 @@ use pagewell_source_bytes::Bytes;
 use pagewell_source_iso::{IsoFileSystem, IsoOptions};
 
 pub use pagewell_walk::*;
+
+/// Bytes that cannot be compressed, the same ones for the same seed.
+pub fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    (0..length)
+        .map(|_| random.number().to_le_bytes()[0])
+        .collect()
+}
 
 /// The cache of this test program.
 pub fn cache() -> &'static Cache {
