@@ -10,19 +10,19 @@
 //! ```
 //!
 //! A stream can only be read forwards, so pieces of one stream take turns: two of the same turn
-//! never run at once. Threads start when work comes, up to [`THREADS_MAX`], and end with the
-//! device.
+//! never run at once. A thread that finds none whose turn is free ends its work, as the thread with
+//! that turn looks again when its piece is done.
 //!
 //! A decoder that panics costs its piece.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use pagewell_base::sync::{Condvar, Mutex};
+use pagewell_base::sync::Mutex;
 use pagewell_device::{
-    Device, Error, Geometry, Issuer, Outcome, Request, Result, complete, completion_panicked,
+    Device, Error, Geometry, Issuer, Outcome, Request, Result, Workers, complete,
+    completion_panicked,
 };
 use rustix::io::Errno;
 
@@ -56,26 +56,22 @@ pub(crate) trait Decode: Send + Sync + 'static {
 /// See the module's text. Dropping it waits for its requests.
 pub(crate) struct Decoded<D: Decode> {
     shared: Arc<Shared<D>>,
+    workers: Workers,
 }
 
 struct Shared<D> {
     decode: D,
-    threads_max: usize,
-    state: Mutex<State>,
-    work: Condvar,
+    pieces: Mutex<Pieces>,
 }
 
 #[derive(Default)]
-struct State {
+struct Pieces {
     queue: VecDeque<(Option<usize>, Request)>,
     /// Turns that are taken.
     taken: Vec<usize>,
-    threads: Vec<JoinHandle<()>>,
-    idle: usize,
-    is_closing: bool,
 }
 
-impl State {
+impl Pieces {
     /// The first piece that can be worked on; its turn is taken.
     fn next(&mut self) -> Option<(Option<usize>, Request)> {
         let is_free = |(turn, _): &(Option<usize>, Request)| {
@@ -95,68 +91,37 @@ impl<D: Decode> Decoded<D> {
         Self {
             shared: Arc::new(Shared {
                 decode,
-                threads_max,
-                state: Mutex::default(),
-                work: Condvar::new(),
+                pieces: Mutex::default(),
             }),
+            workers: Workers::new("pagewell-unpack", threads_max),
         }
     }
 
     fn queue(&self, pieces: Vec<(Option<usize>, Request)>) {
-        let mut state = self.shared.state.lock();
-        for piece in pieces {
-            state.queue.push_back(piece);
-            let too_few = state.queue.len() > state.idle;
-            if too_few && state.threads.len() < self.shared.threads_max {
-                let own = self.shared.clone();
-                let builder = std::thread::Builder::new().name("pagewell-unpack".to_owned());
-                // On failure the running threads go on alone.
-                state.threads.extend(builder.spawn(move || own.run()));
+        let count = pieces.len();
+        self.shared.pieces.lock().queue.extend(pieces);
+        for _ in 0..count {
+            let shared = self.shared.clone();
+            if let Err(work) = self.workers.run(move || shared.work_off()) {
+                // There is no thread: the caller does the work.
+                work();
             }
-        }
-        let has_threads = !state.threads.is_empty();
-        drop(state);
-        match has_threads {
-            true => self.shared.work.notify_all(),
-            // The system gives no thread at all: the caller does the work.
-            false => self.shared.work_off(),
         }
     }
 }
 
 impl<D: Decode> Shared<D> {
-    fn run(&self) {
-        loop {
-            self.work_off();
-            let mut state = self.state.lock();
-            if state.queue.is_empty() && state.is_closing {
-                return;
-            }
-            let has_work = state
-                .queue
-                .iter()
-                .any(|(turn, _)| turn.is_none_or(|turn| !state.taken.contains(&turn)));
-            if !has_work {
-                state.idle += 1;
-                state = self.work.wait(state);
-                state.idle -= 1;
-            }
-            drop(state);
-        }
-    }
-
     /// Works until there is nothing that can be worked on now.
     fn work_off(&self) {
         loop {
-            let next = self.state.lock().next();
+            let next = self.pieces.lock().next();
             let Some((turn, request)) = next else {
                 return;
             };
             self.answer(request);
             if turn.is_some() {
-                self.state.lock().taken.retain(|taken| Some(*taken) != turn);
-                // One that waited for this turn, or for the end.
-                self.work.notify_all();
+                let mut pieces = self.pieces.lock();
+                pieces.taken.retain(|taken| Some(*taken) != turn);
             }
         }
     }
@@ -215,21 +180,6 @@ impl<D: Decode> Device for Decoded<D> {
         let pieces = request.split(&lengths).into_iter();
         let with_turn = |piece: Request| (decode.turn(piece.offset()), piece);
         self.queue(pieces.map(with_turn).collect());
-    }
-}
-
-impl<D: Decode> Drop for Decoded<D> {
-    fn drop(&mut self) {
-        let mut state = self.shared.state.lock();
-        state.is_closing = true;
-        let threads = std::mem::take(&mut state.threads);
-        drop(state);
-        self.shared.work.notify_all();
-        // The last completion may drop the device, on one of them.
-        let own = std::thread::current().id();
-        for thread in threads.into_iter().filter(|it| it.thread().id() != own) {
-            let _ = thread.join();
-        }
     }
 }
 

@@ -10,6 +10,7 @@ mod ram;
 mod request;
 mod waiting;
 mod warning;
+mod workers;
 
 pub use buffer::Buffer;
 pub use device::{Device, Error, Geometry, Memory, Object, OneObject, Result, Store, check};
@@ -20,6 +21,7 @@ pub use request::{
     pieces,
 };
 pub use waiting::read_exact;
+pub use workers::{Work, Workers};
 
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -16,7 +16,6 @@ mod pieces;
 mod readable;
 mod violations;
 mod window;
-mod workers;
 
 use std::sync::Arc;
 
@@ -35,7 +34,6 @@ pub use pieces::Pieces;
 pub use readable::Readable;
 pub use violations::{VIOLATIONS_MAX, Violation, Violations};
 pub use window::Window;
-pub use workers::Workers;
 
 /// Shorter pieces, on average, are copied: pinning a page costs as much as copying so many bytes.
 const PINNED_RUN_BYTES_MIN: usize = 4096;

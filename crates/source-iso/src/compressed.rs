@@ -21,10 +21,10 @@ use std::sync::{Arc, OnceLock};
 use pagewell_base::sync::Mutex;
 use pagewell_cache::{Bounds, Cache, CachedStore};
 use pagewell_device::{
-    Error as DeviceError, Geometry, Object, Operation, Outcome, Request, Store, complete,
+    Error as DeviceError, Geometry, Object, Operation, Outcome, Request, Store, Workers, complete,
 };
 use pagewell_fs::{Error, Payload, Result};
-use pagewell_source_bytes::{Bytes, Pieces, Run, Workers};
+use pagewell_source_bytes::{Bytes, Pieces, Run};
 use rustix::io::Errno;
 
 use super::node::{Node, Sections};
@@ -194,7 +194,8 @@ impl Object for Served {
             }
             Operation::Read => {
                 let file = self.file.clone();
-                self.workers.run(move || file.serve(request));
+                // Without a thread the request fails: this one may not wait.
+                drop(self.workers.run(move || file.serve(request)));
             }
         }
     }

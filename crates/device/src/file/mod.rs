@@ -38,7 +38,7 @@ use crate::warning::warn_once;
 use crate::{Device, Error, Geometry, Memory, Operation, Request, Result};
 use ring::{RINGS_MAX, Rings};
 use transfer::{Target, Transfer};
-use workers::Workers;
+use workers::FileWorkers;
 
 /// Requests in progress by default.
 const QUEUE_DEPTH: u32 = 64;
@@ -95,7 +95,7 @@ impl Default for FileOptions {
 
 enum Carrier {
     Rings(Rings),
-    Workers(Workers),
+    Workers(FileWorkers),
 }
 
 /// An open file or block device.
@@ -155,7 +155,7 @@ impl FileDevice {
 
     fn carrier(&self) -> &Carrier {
         self.carrier.get_or_init(|| {
-            let workers = || Carrier::Workers(Workers::new(&self.target, self.options.workers));
+            let workers = || Carrier::Workers(FileWorkers::new(&self.target, self.options.workers));
             if self.options.engine == Engine::Workers {
                 return workers();
             }
