@@ -33,6 +33,15 @@ pub(crate) fn u64_big(bytes: &[u8], at: usize) -> Option<u64> {
     array(bytes, at).map(u64::from_be_bytes)
 }
 
+/// Copies as many bytes as there are and as there is room for; how many.
+pub(crate) fn copy(bytes: &[u8], target: &mut [u8]) -> usize {
+    let count = bytes.len().min(target.len());
+    if let (Some(to), Some(from)) = (target.get_mut(..count), bytes.get(..count)) {
+        to.copy_from_slice(from);
+    }
+    count
+}
+
 /// `length` bytes of a device from `offset`; `None` when it ends before.
 pub(crate) fn read(device: &dyn Device, offset: u64, length: usize) -> Result<Option<Vec<u8>>> {
     let end = offset.checked_add(length as u64);

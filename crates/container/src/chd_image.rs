@@ -253,12 +253,7 @@ impl Decode for Hunks {
                 Err(error) => return (filled, Err(error)),
             };
             let inside = (at % self.hunk_bytes) as usize;
-            let bytes = hunk.get(inside..).unwrap_or_default();
-            let count = bytes.len().min(rest.len());
-            if let (Some(to), Some(from)) = (rest.get_mut(..count), bytes.get(..count)) {
-                to.copy_from_slice(from);
-            }
-            filled += count;
+            filled += bytes::copy(hunk.get(inside..).unwrap_or_default(), rest);
         }
         (filled, Ok(()))
     }

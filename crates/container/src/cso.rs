@@ -274,10 +274,7 @@ impl Decode for Blocks {
             self.kept.put(first, made.clone());
         }
         let bytes = made.get(inside..).unwrap_or_default();
-        let count = bytes.len().min(target.len());
-        if let (Some(to), Some(from)) = (target.get_mut(..count), bytes.get(..count)) {
-            to.copy_from_slice(from);
-        }
+        let count = bytes::copy(bytes, target);
         (count, result)
     }
 }

@@ -23,6 +23,7 @@ use pagewell_device::{Device, Issuer};
 
 use super::source::Source;
 use super::{LENGTH_BYTES_MAX, Reader, Region, pass_over};
+use crate::bytes;
 
 /// Between copies at first. Decompressing that takes about 3 ms.
 const SPACING_BYTES: u64 = 1 << 20;
@@ -91,13 +92,11 @@ impl Gzip {
     fn give(&mut self, target: &mut [u8]) -> usize {
         let state = &mut *self.state;
         let start = (state.next + WINDOW_BYTES - state.ready) % WINDOW_BYTES;
-        let bytes = state.window.get(start..).unwrap_or_default();
-        let count = bytes.len().min(state.ready).min(target.len());
-        if let (Some(to), Some(from)) = (target.get_mut(..count), bytes.get(..count)) {
-            to.copy_from_slice(from);
-            if let Some(check) = &mut self.check {
-                check.update(from);
-            }
+        let ready = state.window.get(start..).unwrap_or_default();
+        let ready = ready.get(..state.ready).unwrap_or(ready);
+        let count = bytes::copy(ready, target);
+        if let Some(check) = &mut self.check {
+            check.update(ready.get(..count).unwrap_or_default());
         }
         state.ready -= count;
         count

@@ -33,6 +33,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_device::{Device, Error, Issuer, Result};
 use rustix::io::Errno;
 
+use crate::bytes;
 use crate::kept::Kept;
 use crate::pool::Decode;
 pub(crate) use index::{open, prefix};
@@ -245,11 +246,7 @@ impl<R: Region> Decode for Stream<R> {
             Ok((start, bytes)) => {
                 let inside = (offset - start) as usize;
                 let bytes = bytes.get(inside..).unwrap_or_default();
-                let count = bytes.len().min(target.len());
-                if let (Some(to), Some(from)) = (target.get_mut(..count), bytes.get(..count)) {
-                    to.copy_from_slice(from);
-                }
-                (count, Ok(()))
+                (bytes::copy(bytes, target), Ok(()))
             }
             Err(error) => {
                 let cause = error.downcast::<Error>();

@@ -6,6 +6,7 @@ use std::sync::{Arc, mpsc};
 use pagewell_base::sync::Mutex;
 use pagewell_device::{Device, Error, Issuer};
 
+use crate::bytes;
 use crate::fetch::fetch;
 
 /// Bytes that are asked for at once: enough for a disk, and for a server with a short way.
@@ -130,11 +131,7 @@ impl Seek for Source {
 
 impl Read for Source {
     fn read(&mut self, target: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.fill_buf()?;
-        let count = bytes.len().min(target.len());
-        if let (Some(to), Some(from)) = (target.get_mut(..count), bytes.get(..count)) {
-            to.copy_from_slice(from);
-        }
+        let count = bytes::copy(self.fill_buf()?, target);
         self.consume(count);
         Ok(count)
     }
