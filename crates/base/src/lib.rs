@@ -1,5 +1,5 @@
 //! Utilities that several crates share: sizes and times as people write them, dates, locks, tables
-//! divided among locks, a timer, sets of bytes, random-looking numbers, a map with eviction, files
+//! divided among locks, a timer, sets of bytes, random-looking numbers, maps with eviction, files
 //! that are replaced as a whole, ranges of addresses, the list of mounts, texts on one line, the
 //! waiting time of a thread.
 
@@ -12,6 +12,7 @@ pub mod line;
 pub mod mix;
 pub mod mounts;
 pub mod network;
+pub mod pieces;
 pub mod shards;
 pub mod size;
 pub mod spans;

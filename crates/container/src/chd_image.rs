@@ -17,14 +17,14 @@ use std::sync::Arc;
 
 use chd::Chd;
 use chd::metadata::{KnownMetadata, MetadataTag};
+use pagewell_base::pieces::Pieces;
 use pagewell_base::sync::Mutex;
 use pagewell_device::{Device, Error as DeviceError, Issuer, Result as DeviceResult};
 use rustix::io::Errno;
 
 use crate::bytes::{self, u32_big, u64_big};
 use crate::error::Error;
-use crate::kept::Kept;
-use crate::pool::{Decode, Decoded};
+use crate::pool::{Decode, Decoded, KEPT_BYTES_MAX};
 use crate::sector::Layout;
 use crate::stream::source::{Failure, Source};
 use crate::track::Track;
@@ -52,7 +52,7 @@ struct Hunks {
     hunk_bytes: u64,
     failure: Failure,
     image: Mutex<Image>,
-    kept: Kept<u64>,
+    kept: Pieces<u64, Vec<u8>>,
 }
 
 /// The crate takes a short read for the end of the image, so that none may be short.
@@ -122,7 +122,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
             chd,
             stored: Vec::new(),
         }),
-        kept: Kept::default(),
+        kept: Pieces::new(KEPT_BYTES_MAX, 1),
     };
     let whole: Arc<dyn Device> = Arc::new(Decoded::new(hunks));
     let words = format!("CHD, hunks of {hunk_bytes} bytes");
@@ -197,7 +197,7 @@ fn layout_of(kind: &str) -> Option<Layout> {
 }
 
 impl Hunks {
-    fn hunk(&self, number: u64) -> DeviceResult<Arc<[u8]>> {
+    fn hunk(&self, number: u64) -> DeviceResult<Arc<Vec<u8>>> {
         if let Some(hunk) = self.kept.get(number) {
             return Ok(hunk);
         }
@@ -211,9 +211,7 @@ impl Hunks {
         let cause = self.failure.lock().take();
         match read {
             Ok(count) if count == self.hunk_bytes as usize => {
-                let bytes: Arc<[u8]> = bytes.into();
-                self.kept.put(number, bytes.clone());
-                Ok(bytes)
+                Ok(self.kept.insert(number, bytes, count))
             }
             Ok(_) | Err(_) => Err(cause.unwrap_or_else(|| {
                 DeviceError::failed(self.below.name(), number * self.hunk_bytes, Errno::IO)

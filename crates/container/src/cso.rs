@@ -18,12 +18,12 @@
 use std::sync::Arc;
 
 use flate2::{Decompress, FlushDecompress};
+use pagewell_base::pieces::Pieces;
 use pagewell_device::{Device, Error as DeviceError, Issuer, Result as DeviceResult};
 use rustix::io::Errno;
 
 use crate::bytes::{self, u32_little, u64_little};
-use crate::kept::Kept;
-use crate::pool::{Decode, Decoded};
+use crate::pool::{Decode, Decoded, KEPT_BYTES_MAX};
 use crate::{Error, Inside, Result, lz4};
 
 const HEADER_BYTES: u64 = 24;
@@ -52,7 +52,7 @@ struct Blocks {
     method: Method,
     /// The flag means LZ4, not stored bytes.
     is_version_2: bool,
-    kept: Kept<u64>,
+    kept: Pieces<u64, Vec<u8>>,
 }
 
 /// A block as it is stored.
@@ -90,7 +90,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
         shift: *shift,
         method,
         is_version_2: *version == 2,
-        kept: Kept::default(),
+        kept: Pieces::new(KEPT_BYTES_MAX, 1),
     };
     let entries = length_bytes.div_ceil(blocks.block_bytes).checked_add(1);
     let index = entries.and_then(|entries| entries.checked_mul(ENTRY_BYTES));
@@ -259,22 +259,17 @@ impl Decode for Blocks {
         let first = offset / self.block_bytes;
         let last = (offset + target.len() as u64 - 1) / self.block_bytes;
         let inside = (offset % self.block_bytes) as usize;
-        let is_kept = self.block_bytes > KEPT_FROM_BYTES;
-        let kept = (is_kept && first == last)
-            .then(|| self.kept.get(first))
-            .flatten();
-        let (made, result) = match kept {
-            Some(block) => (block, Ok(())),
-            None => {
-                let (made, result) = self.decode(first, (last - first + 1) as usize);
-                (made.into(), result)
-            }
-        };
-        if is_kept && first == last && result.is_ok() {
-            self.kept.put(first, made.clone());
+        let is_kept = self.block_bytes > KEPT_FROM_BYTES && first == last;
+        let mut give = |made: &[u8]| bytes::copy(made.get(inside..).unwrap_or_default(), target);
+        if let Some(block) = is_kept.then(|| self.kept.get(first)).flatten() {
+            return (give(&block), Ok(()));
         }
-        let bytes = made.get(inside..).unwrap_or_default();
-        let count = bytes::copy(bytes, target);
+        let (made, result) = self.decode(first, (last - first + 1) as usize);
+        let count = give(&made);
+        if is_kept && result.is_ok() {
+            let made_bytes = made.len();
+            self.kept.insert(first, made, made_bytes);
+        }
         (count, result)
     }
 }

@@ -29,7 +29,6 @@ mod chd_image;
 mod cso;
 mod error;
 mod fetch;
-mod kept;
 mod lz4;
 mod nrg;
 mod partition;

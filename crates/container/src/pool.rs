@@ -29,6 +29,10 @@ use rustix::io::Errno;
 use crate::fetch::Scatter;
 use crate::window::{copying, readable};
 
+/// The last parts that a device decompressed, together: more than what is read ahead of one reader.
+/// Small requests to neighbours come one after another, and what is above asks for pages that are
+/// smaller than the parts.
+pub(crate) const KEPT_BYTES_MAX: usize = 4 << 20;
 /// More gain little, as a request has at most eight pieces and the device below its own limit.
 const THREADS_MAX: usize = 4;
 

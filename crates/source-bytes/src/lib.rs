@@ -1,5 +1,5 @@
-//! Bytes of an image, through the page cache; and what readers of images have in common: names,
-//! parsed pieces, departures from the format.
+//! Bytes of an image, through the page cache; and what readers of images have in common: names and
+//! departures from the format.
 //!
 //! File data is not copied: a payload pins its pages of the cache. It is copied when the cache pins
 //! no more (half of its pages are pinned, which slow clients can cause), and when its pieces are so
@@ -12,7 +12,6 @@
 mod name_table;
 mod names;
 mod open_error;
-mod pieces;
 mod readable;
 mod violations;
 mod window;
@@ -30,7 +29,6 @@ use pagewell_fs::{Error, PageSlice, Payload, Result};
 pub use name_table::{NameTable, Named, Repeated};
 pub use names::presentable;
 pub use open_error::open_error;
-pub use pieces::Pieces;
 pub use readable::Readable;
 pub use violations::{VIOLATIONS_MAX, Violation, Violations};
 pub use window::Window;

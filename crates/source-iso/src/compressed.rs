@@ -18,13 +18,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use pagewell_base::pieces::Pieces;
 use pagewell_base::sync::Mutex;
 use pagewell_cache::{Bounds, Cache, CachedStore};
 use pagewell_device::{
     Error as DeviceError, Geometry, Object, Operation, Outcome, Request, Store, Workers, complete,
 };
 use pagewell_fs::{Error, Payload, Result};
-use pagewell_source_bytes::{Bytes, Pieces, Run};
+use pagewell_source_bytes::{Bytes, Run};
 use rustix::io::Errno;
 
 use super::node::{Node, Sections};

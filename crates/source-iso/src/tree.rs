@@ -21,9 +21,9 @@ mod tests;
 use std::num::NonZeroU32;
 use std::sync::{Arc, OnceLock};
 
+use pagewell_base::pieces::Pieces;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
-use pagewell_source_bytes::Pieces;
 
 use super::directory::{Directory, Item, ItemKind};
 use super::file_id::{Object, TreeKind, decode, encode};

@@ -10,9 +10,10 @@
 
 use std::sync::Arc;
 
+use pagewell_base::pieces::Pieces;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
-use pagewell_source_bytes::{Pieces, Window};
+use pagewell_source_bytes::Window;
 
 use super::directory::{Directory, Value};
 use super::fields::Place;

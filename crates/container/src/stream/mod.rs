@@ -29,13 +29,13 @@ mod zstd;
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use pagewell_base::pieces::Pieces;
 use pagewell_base::sync::Mutex;
 use pagewell_device::{Device, Error, Issuer, Result};
 use rustix::io::Errno;
 
 use crate::bytes;
-use crate::kept::Kept;
-use crate::pool::Decode;
+use crate::pool::{Decode, KEPT_BYTES_MAX};
 pub(crate) use index::{open, prefix};
 use source::Failure;
 
@@ -94,7 +94,8 @@ struct Stream<R> {
     ends_with_region: bool,
     readers_max: usize,
     standing: Mutex<Vec<Standing>>,
-    kept: Kept<(usize, u64)>,
+    /// Chunks, by offset in the stream.
+    kept: Pieces<u64, Vec<u8>>,
 }
 
 impl<R: Region> Stream<R> {
@@ -113,7 +114,7 @@ impl<R: Region> Stream<R> {
             ends_with_region,
             readers_max: readers_max.clamp(1, READERS_MAX),
             standing: Mutex::default(),
-            kept: Kept::default(),
+            kept: Pieces::new(KEPT_BYTES_MAX, 1),
         }
     }
 
@@ -129,10 +130,10 @@ impl<R: Region> Stream<R> {
     }
 
     /// The chunk of a region with this offset: first byte and bytes.
-    fn chunk(&self, region: usize, offset: u64) -> io::Result<(u64, Arc<[u8]>)> {
+    fn chunk(&self, region: usize, offset: u64) -> io::Result<(u64, Arc<Vec<u8>>)> {
         let (region_start, region_end) = self.bounds(region);
         let start = offset - (offset - region_start) % CHUNK_BYTES;
-        if let Some(bytes) = self.kept.get((region, start)) {
+        if let Some(bytes) = self.kept.get(start) {
             return Ok((start, bytes));
         }
         let end = region_end.min(start + CHUNK_BYTES);
@@ -144,9 +145,8 @@ impl<R: Region> Stream<R> {
         } else if self.ends_with_region {
             standing.expect_end()?;
         }
-        let bytes: Arc<[u8]> = bytes.into();
-        self.kept.put((region, start), bytes.clone());
-        Ok((start, bytes))
+        let bytes_count = bytes.len();
+        Ok((start, self.kept.insert(start, bytes, bytes_count)))
     }
 
     /// The nearest reader before an offset.

@@ -1,17 +1,17 @@
-//! A map of parsed pieces of an image, bounded by bytes.
+//! A map of pieces that were made from an image, parsed or decompressed, bounded by bytes.
 //!
 //! Unused pieces are evicted first ([`Clock`]); a hit costs one short lock and no move. The newest
 //! piece always stays, even above the limit: a directory larger than the cache would otherwise be
-//! parsed again for every lookup in it.
+//! made again for every lookup in it.
 //!
 //! Keys come from the image, so the map hashes them with a secret.
 
 use std::hash::Hash;
 use std::sync::Arc;
 
-use pagewell_base::clock::Clock;
-use pagewell_base::mix::mix;
-use pagewell_base::sync::{Mutex, MutexGuard};
+use crate::clock::Clock;
+use crate::mix::mix;
+use crate::sync::{Mutex, MutexGuard};
 
 /// See the module's text.
 pub struct Pieces<K, V> {
