@@ -104,7 +104,7 @@ impl DiscFacts {
         )
     }
 
-    /// Further lines: by whom it was made, what boots, what is missing.
+    /// Further lines: its writer, what boots, its partitions of UDF.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(iso) = &self.iso {

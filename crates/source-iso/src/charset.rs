@@ -1,7 +1,7 @@
 //! Character sets of names that are not UTF-8.
 //!
 //! An image does not say in which character set its plain and Rock Ridge names are; most are ASCII
-//! or UTF-8, and others are shown byte by byte. A user who knows the set can name it.
+//! or UTF-8, and others are shown byte by byte unless an option names the set.
 //!
 //! **Rule.** A name that is UTF-8 stays; one that the set has no characters for stays, too. So the
 //! names of an image that was made in two ways are right in both, except the rare ones that are
