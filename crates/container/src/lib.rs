@@ -39,7 +39,7 @@ mod sectors;
 mod sheet;
 mod stream;
 mod track;
-mod volume;
+pub mod volume;
 mod window;
 
 use std::fmt;

@@ -12,11 +12,14 @@ use crate::{Result, bytes};
 pub(crate) const FIRST_SECTOR: u64 = 16;
 /// Bytes of user data in a sector.
 pub(crate) const SECTOR_BYTES: u64 = 2048;
+/// Where the first descriptor begins, in bytes.
+pub const MARK_POSITION: u64 = FIRST_SECTOR * SECTOR_BYTES;
 /// As many bytes of a descriptor as tell what it is.
-pub(crate) const MARK_BYTES: usize = 16;
+pub const MARK_BYTES: usize = 16;
 
 /// Whether these bytes, at least [`MARK_BYTES`], begin a volume recognition sequence.
-pub(crate) fn begins(descriptor: &[u8]) -> bool {
+#[must_use]
+pub fn begins(descriptor: &[u8]) -> bool {
     const IDENTIFIERS: [&[u8]; 5] = [b"CD001", b"BEA01", b"NSR02", b"NSR03", b"CDW02"];
     let at = |position: usize| descriptor.get(position..position + 5);
     at(1).is_some_and(|identifier| IDENTIFIERS.contains(&identifier)) || at(9) == Some(b"CDROM")
@@ -29,7 +32,7 @@ pub(crate) fn is_in(device: &dyn Device) -> Result<bool> {
 
 /// Whether it holds one that begins at this byte.
 pub(crate) fn is_at(device: &dyn Device, start: u64) -> Result<bool> {
-    let Some(position) = start.checked_add(FIRST_SECTOR * SECTOR_BYTES) else {
+    let Some(position) = start.checked_add(MARK_POSITION) else {
         return Ok(false);
     };
     let descriptor = bytes::read(device, position, MARK_BYTES)?;

@@ -228,12 +228,12 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Opens storage to be read as the image of a disc, without what is around that: these layers.
-    pub(crate) fn open_contained(
+    /// Takes off what is around the image of a disc that storage holds: these layers.
+    pub(crate) fn unwrap(
         &self,
         storage: &Storage,
+        mut opened: storage::Opened,
     ) -> anyhow::Result<(storage::Opened, Vec<String>)> {
-        let mut opened = self.open(storage, false)?;
         let mut files = Vec::new();
         let name = opened.device.name().to_owned();
         let beside = RefCell::new(&mut files);

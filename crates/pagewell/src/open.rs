@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
 use pagewell_cache::DirtyLimit;
+use pagewell_container::volume;
 use pagewell_device::Device;
 use pagewell_disc::{Disc, DiscOptions};
 use pagewell_fs::FileSystem;
@@ -308,13 +309,31 @@ pub(crate) struct DiscBytes {
 
 /// Opens the bytes of a disc image.
 pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<DiscBytes> {
-    let (opened, layers) = engine.open_contained(storage)?;
+    let mut opened = engine.open(storage, false)?;
+    let cached = |opened: &storage::Opened| -> anyhow::Result<Bytes> {
+        Ok(Bytes::new(engine.cache()?.open(opened.device.clone())))
+    };
+    let mut bytes = cached(&opened)?;
+    let mut layers = Vec::new();
+    // A look through the cache: what opens a plain image finds these pages there.
+    if !holds_volume(&bytes) {
+        (opened, layers) = engine.unwrap(storage, opened)?;
+        bytes = cached(&opened)?;
+    }
     Ok(DiscBytes {
-        bytes: Bytes::new(engine.cache()?.open(opened.device.clone())),
+        bytes,
         device: opened.device,
         files: opened.files,
         layers,
     })
+}
+
+/// Whether there is nothing around the volume. What cannot be read says so to what reads it next.
+fn holds_volume(bytes: &Bytes) -> bool {
+    let mut mark = [0; volume::MARK_BYTES];
+    bytes.contains(volume::MARK_POSITION, mark.len() as u64)
+        && bytes.read(volume::MARK_POSITION, &mut mark, true).is_ok()
+        && volume::begins(&mark)
 }
 
 /// What options of a disc are written behind, of a source that is given as `shown`.
