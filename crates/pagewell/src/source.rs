@@ -157,9 +157,28 @@ fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage
         .symlink_metadata()
         .is_ok();
     match std::str::from_utf8(bytes) {
-        Ok(text) if !is_file => parse_bytes(options.take(text).map_err(usage)?.as_bytes()),
+        Ok(text) if !is_file => {
+            let rest = options.take(text).map_err(usage)?;
+            refuse_other_options(&rest)?;
+            parse_bytes(rest.as_bytes())
+        }
         _ => parse_bytes(bytes),
     }
+}
+
+/// Refuses what stands behind the name of a file where options of a disc do and is none.
+fn refuse_other_options(text: &str) -> anyhow::Result<()> {
+    let Some((image, others)) = text.rsplit_once('?') else {
+        return Ok(());
+    };
+    if !Path::new(image).exists() || Path::new(text).exists() {
+        return Ok(());
+    }
+    let forms = pagewell_disc::OPTIONS.map(|(form, _)| form);
+    let forms = forms.join(", ");
+    Err(usage(format!(
+        "no such file, and '{others}' is no option of a disc (these are {forms})"
+    )))
 }
 
 /// Parses what has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
@@ -325,6 +344,8 @@ mod tests {
             ("iso:image:", "a path must follow"),
             ("iso:ram:x", "a size is a number"),
             ("iso:dir:a", "a file or device is wanted"),
+            ("iso:Cargo.toml?tre=rr", "'tre=rr' is no option of a disc"),
+            ("iso:Cargo.toml?tree=rr&x", "'x' is no option of a disc"),
             ("image:mirror:a,b", "can be read by itself"),
             ("stripe:64k:a,b", "md, LVM, btrfs"),
             ("mirror:a,b", "md, LVM, btrfs"),

@@ -20,6 +20,7 @@ use crate::failure::{self, Outcome};
 use crate::open;
 use crate::output;
 use crate::progress::Progress;
+use crate::recognise::meant_inside;
 use crate::source::Source;
 
 /// Look at all of a disc image, and say what is wrong with it.
@@ -133,8 +134,13 @@ pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
 
 fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson> {
     let source = Source::parse(text)?;
-    source.check_presence()?;
     let shown = escape::text(text.as_encoded_bytes());
+    let inside = source.storage.path().ok().and_then(meant_inside);
+    if let Some((image, _)) = inside.filter(|(whole, _)| !whole.is_dir()) {
+        let image = escape::text(image.as_os_str().as_encoded_bytes());
+        bail!("{shown}: only a whole disc image can be checked, here {image}");
+    }
+    source.check_presence()?;
     if !source.may_be_disc() {
         bail!("{shown}: only disc images can be checked");
     }

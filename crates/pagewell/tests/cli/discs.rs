@@ -159,6 +159,10 @@ fn check_finds_what_is_missing_and_what_another_tree_has() {
     assert_eq!(served["is_served"], true);
     assert_ne!(served["unreadable"]["count"], 0, "{found}");
     assert_eq!(run(&["check", "tree"]).code, Some(1));
+    let place = run(&["check", "d.iso::/both"]);
+    assert_eq!(place.code, Some(1));
+    let part = "only a whole disc image can be checked, here d.iso";
+    assert!(place.err.contains(part), "{}", place.err);
     let listed = run(&["ls", "cut.iso"]);
     assert!(
         listed.err.contains("as after an interrupted download"),
