@@ -135,21 +135,26 @@ fn every_place_of_every_format_is_read() {
 }
 
 #[test]
-fn a_look_reads_little_and_opening_reads_all_once() {
+fn a_look_reads_little_and_opening_reads_all_at_most_twice() {
     let data = volume(6_000_000);
     for (words, image) in all(&data) {
         let mut below = Faulty::new("x", image.len() as u64);
         below.ram = RamDevice::holding("x", &image);
         let below = Arc::new(below);
-        let found = unwrap(below.clone(), None, Depth::Look).unwrap();
-        assert_eq!(found.layers.len(), 1, "{words}");
-        let read = || -> usize {
+        let read = |depth: Depth<'_>| -> usize {
+            below.seen.lock().unwrap().clear();
+            let found = unwrap(below.clone(), None, depth).unwrap();
+            assert_eq!(found.layers.len(), 1, "{words}");
             let seen = below.seen.lock().unwrap();
             seen.iter().map(|(_, _, bytes, _)| bytes).sum()
         };
-        assert!(read() < 5 << 19, "{words}: {}", read());
-        unwrap(below.clone(), None, Depth::Open(&|_| {})).unwrap();
-        assert!(read() < 2 * image.len(), "{words}: {}", read());
+        let look = read(Depth::Look);
+        assert!(look < 5 << 19, "{words}: {look}");
+        // A frame of zstd that does not say its length: its blocks, then its contents.
+        let passes = 1 + usize::from(words.starts_with("zstd"));
+        let opening = read(Depth::Open(&|_| {}));
+        let expected = look + passes * image.len();
+        assert!(opening <= expected + (512 << 10), "{words}: {opening}");
     }
 }
 

@@ -17,8 +17,8 @@
 //! boot sessions descriptor  pieces    record, susp, rock_ridge, names, time    compressed, zisofs
 //! ```
 //!
-//! One tree of an image is served (`select`); path tables are not used. The image is read through the
-//! page cache; file data is sent from pinned pages, without a copy.
+//! One tree of an image is served (`select`); path tables are not used. The image is read through
+//! the page cache; file data is sent from pinned pages, without a copy.
 //!
 //! **Known weaknesses.** The image must not change while it is open. Sparse files (SF) are
 //! recognised and refused.

@@ -4,8 +4,8 @@
 //! characters, the plain tree neither. Without a wish the first in this order is served whose root
 //! directory can be read.
 //!
-//! Weakness: what a tree holds does not count. Writers have produced empty ones, and trees that only
-//! say that the files are in another; a caller that can use any of them compares them.
+//! Weakness: what a tree holds does not count. Writers have produced empty ones, and trees that
+//! only say that the files are in another; a caller that can use any of them compares them.
 
 use std::sync::Arc;
 
