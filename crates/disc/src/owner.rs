@@ -121,6 +121,10 @@ impl FileSystem for Owned {
         })
     }
 
+    fn read_ahead(&self, call: &Call<'_>, files: &[FileId]) {
+        self.tree.read_ahead(&self.above(call), files);
+    }
+
     fn read_directory(
         &self,
         call: &Call<'_>,

@@ -14,6 +14,7 @@ use pagewell_base::files::folder_of;
 use pagewell_disc::DiscOptions;
 use pagewell_fs::{Entry, FileId};
 use pagewell_tree::pipeline::Width;
+use pagewell_tree::walk::Preparation;
 use pagewell_tree::{Spot, Tree};
 
 use crate::disc_facts::DiscFacts;
@@ -377,13 +378,12 @@ impl Place {
         }
     }
 
-    /// How many threads list its directories ahead of a walk, while others work on its objects.
-    pub(crate) fn listers(&self) -> usize {
-        match self.is_remote {
-            // A round trip each: so many at a time.
-            true => 4,
-            // The processors are busy.
-            false => 0,
+    /// What a walk prepares that reads all its files.
+    pub(crate) fn preparation(&self) -> Preparation {
+        Preparation {
+            // A round trip each: so many at a time. Of this machine the processors are busy.
+            listers: if self.is_remote { 4 } else { 0 },
+            reads_files: true,
         }
     }
 

@@ -9,6 +9,7 @@
 //! A range with an unreadable part returns the bytes before that; the next read, from there, fails.
 //! So a bad sector costs a reader only that sector, not the megabyte around it.
 
+mod ahead;
 mod name_table;
 mod names;
 mod open_error;

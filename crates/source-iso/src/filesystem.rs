@@ -145,6 +145,19 @@ impl FileSystem for IsoFileSystem {
         self.has_attributes.then_some(self)
     }
 
+    fn read_ahead(&self, _call: &Call<'_>, files: &[FileId]) {
+        let volume = &self.tree.volume;
+        let parts = files.iter().flat_map(|file| {
+            let (_, node) = self.tree.resolve(file, false)?;
+            let recorded = read::length_bytes(&node.sections);
+            Ok::<_, Error>(read::runs(volume, &node.sections, 0, recorded))
+        });
+        let ranges = parts
+            .flatten()
+            .map(|run| run.position..run.position + run.length as u64);
+        volume.bytes.read_ahead(ranges);
+    }
+
     fn read_directory(
         &self,
         call: &Call<'_>,

@@ -10,8 +10,12 @@ use pagewell_fs::{
 
 use super::fields::Place;
 use super::node::Node;
+use super::space::Piece;
 use super::tree::{Entries, Tree};
 use super::{UdfFileSystem, read};
+
+/// Objects of a directory that are asked for together: a few replies to a client.
+const EXPECTED_MAX: usize = 128;
 
 impl Tree {
     fn as_directory(&self, id: &FileId, may_block: bool) -> Result<(Place, Arc<Node>)> {
@@ -120,6 +124,16 @@ impl FileSystem for UdfFileSystem {
         })
     }
 
+    fn read_ahead(&self, _call: &Call<'_>, files: &[FileId]) {
+        let (tree, space) = (&self.tree, self.tree.space());
+        let parts = files.iter().flat_map(|file| {
+            let (_, node) = tree.resolve(file, false)?;
+            space.pieces(&node.data, 0, node.data.size, false)
+        });
+        let parts = parts.flatten().filter_map(Piece::range);
+        space.image().bytes().read_ahead(parts);
+    }
+
     fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
         let (_, node) = self.tree.resolve(id, call.may_block)?;
         node.attributes.file_type.expect_regular()?;
@@ -148,10 +162,18 @@ impl FileSystem for UdfFileSystem {
         let ancestors = tree.ancestors(place, may_block)?;
         let parent = tree.parent_of(place, may_block)?;
         let entries = &mut tree.entries(may_block);
+        let mut expected = cookie;
         // The cookie of an entry is one more than its index; `.` and `..` come first.
         for index in cookie..names.len() as u64 + 2 {
             let item = index.checked_sub(2).map(|index| index as usize);
             let item = item.and_then(|index| names.items().get(index));
+            if with_attributes && index >= expected {
+                expected = index + EXPECTED_MAX as u64;
+                let start = index.saturating_sub(2) as usize;
+                let next = names.items().get(start..).unwrap_or_default();
+                let next = next.iter().take(EXPECTED_MAX);
+                entries.expect(tree, next.map(|item| item.value.place));
+            }
             let (name, at) = match (index, item) {
                 (0, _) => (&b"."[..], place),
                 (_, Some(item)) => (names.name_of(item), item.value.place),

@@ -14,6 +14,8 @@
 //! A block outside its partition, but inside the image, is read and noted: some writers record
 //! wrong lengths, and the image is the true bound.
 
+use std::ops::Range;
+
 use pagewell_cache::Bounds;
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
@@ -82,6 +84,16 @@ pub(crate) enum Piece {
 }
 
 impl Piece {
+    /// Its place in the image, if it has one.
+    pub(crate) fn range(self) -> Option<Range<u64>> {
+        match self {
+            Self::Bytes {
+                position, length, ..
+            } => Some(position..position.saturating_add(length)),
+            Self::Zeros(_) => None,
+        }
+    }
+
     pub(crate) fn length(self) -> u64 {
         match self {
             Self::Bytes { length, .. } | Self::Zeros(length) => length,

@@ -8,6 +8,7 @@
 //! The inode number of an object comes from the place of its ICB, so all hard links have the same;
 //! it is as small as the image is.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_base::pieces::Pieces;
@@ -29,8 +30,7 @@ const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
-/// Bytes per request for entries that follow each other, at first and at last.
-const ENTRIES_STEP_BYTES_MIN: u64 = 32 << 10;
+/// Bytes of entries that are copied at once.
 const ENTRIES_STEP_BYTES_MAX: u64 = 128 << 10;
 
 pub(crate) struct Tree {
@@ -45,14 +45,11 @@ pub(crate) struct Tree {
     large: Mutex<()>,
 }
 
-/// Reads entries one after the other; those that follow each other in one request.
+/// Reads entries one after the other; those that lie together at once, where they were expected.
 pub(crate) struct Entries<'a> {
     window: Window<'a>,
-    /// First byte of the last entry.
-    last: u64,
-    step_bytes: u64,
-    /// Where the bytes end that were read in the last step.
-    read_end: u64,
+    /// Where those are that were expected last, in order.
+    expected: Vec<Range<u64>>,
 }
 
 impl Tree {
@@ -88,9 +85,7 @@ impl Tree {
     pub(crate) fn entries(&self, may_block: bool) -> Entries<'_> {
         Entries {
             window: Window::new(self.space.image().bytes(), may_block, 0),
-            last: u64::MAX,
-            step_bytes: 0,
-            read_end: 0,
+            expected: Vec::new(),
         }
     }
 
@@ -275,7 +270,7 @@ impl Tree {
         number: u64,
         (entries, may_block): (&mut Entries<'_>, bool),
     ) -> Result<Option<Node>> {
-        entries.approach(&self.space, place, may_block)?;
+        entries.approach(self.space.locate(place, may_block)?.position);
         let icb = Icb::read(&self.space, &mut entries.window, place, may_block)?;
         let Some(icb) = icb else {
             return Ok(None);
@@ -292,19 +287,24 @@ impl Tree {
 }
 
 impl Entries<'_> {
-    /// Prepares to read the entry at a place: more at once each time that it follows the last one.
-    fn approach(&mut self, space: &Space, place: Place, may_block: bool) -> Result<()> {
-        let position = space.locate(place, may_block)?.position;
-        let distance = position.wrapping_sub(self.last);
-        if distance > ENTRIES_STEP_BYTES_MIN {
-            self.step_bytes = 0;
-        } else if position >= self.read_end {
-            let doubled = self.step_bytes * 2;
-            self.step_bytes = doubled.clamp(ENTRIES_STEP_BYTES_MIN, ENTRIES_STEP_BYTES_MAX);
-            self.read_end = position + self.step_bytes;
-        }
-        self.window.set_step(self.step_bytes as usize);
-        self.last = position;
-        Ok(())
+    /// Begins to read the entries at these places, which are examined next.
+    pub(crate) fn expect(&mut self, tree: &Tree, places: impl Iterator<Item = Place>) {
+        let space = &tree.space;
+        let unknown = places.filter(|place| tree.nodes.get(*place).is_none());
+        let parts = unknown.filter_map(|place| {
+            let span = space.locate(place, false).ok()?;
+            let length = span.length.min(space.block_bytes());
+            Some(span.position..span.position.saturating_add(length))
+        });
+        self.expected = space.image().bytes().read_ahead(parts);
+    }
+
+    /// Prepares to read the entry at a position.
+    fn approach(&mut self, position: u64) {
+        let after = self.expected.partition_point(|run| run.end <= position);
+        let run = self.expected.get(after).filter(|run| run.start <= position);
+        let rest = run.map_or(0, |run| run.end - position);
+        self.window
+            .set_step(rest.min(ENTRIES_STEP_BYTES_MAX) as usize);
     }
 }

@@ -249,6 +249,50 @@ fn a_large_file_is_read_ahead_in_its_extent() {
 }
 
 #[test]
+fn files_that_lie_in_another_order_are_read_ahead_together() {
+    let mut udf = Udf::new(Kind::Plain, 2048);
+    let root = udf.icb();
+    let contents: Vec<Vec<u8>> = (1..=50).map(|count| pattern(count * 100)).collect();
+    // The last name has the first place.
+    let entries: Vec<Entry> = contents.iter().map(|it| one_extent(&mut udf, it)).collect();
+    let names: Vec<Vec<u8>> = (0..50)
+        .map(|index| {
+            let at = udf.add(&entries[49 - index]);
+            named(&format!("{index:02}"), at)
+        })
+        .collect();
+    let content = [vec![parent(root)], names].concat().concat();
+    let directory = one_extent(&mut udf, &content).of_type(4);
+    udf.entry(root, &directory);
+    let (device, fs) = watch(&udf.finish(root));
+    let credentials = Credentials::root();
+    let requests = || device.requests.load(Ordering::Relaxed);
+    let before = requests();
+    let listed = list(&fs, &fs.root(), 100).unwrap();
+    assert!(requests() - before < 8, "{} to list", requests() - before);
+    let ids: Vec<FileId> = listed[2..]
+        .iter()
+        .map(|found| found.2.unwrap().id)
+        .collect();
+    let before = requests();
+    fs.read_ahead(&call(&credentials), &ids);
+    let expected = requests() - before;
+    assert!((1..5).contains(&expected), "{expected} for 50 files");
+    for (index, id) in ids.iter().enumerate() {
+        let quick = Call::new(&credentials, false);
+        let payload = fs.read(&quick, id, 0, 8192).unwrap().payload;
+        let mut found = Vec::new();
+        payload.append_to(&mut found, 8192, false).unwrap();
+        assert!(found == contents[49 - index], "{index}");
+    }
+    assert_eq!(requests() - before, expected, "nothing is read twice");
+    fs.read_ahead(
+        &call(&credentials),
+        &[fs.root(), FileId::new(b"x").unwrap()],
+    );
+}
+
+#[test]
 fn holes_are_found() {
     let block = 2048;
     let fs = open_bytes(&everything(Kind::Plain, block as usize));

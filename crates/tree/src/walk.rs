@@ -10,7 +10,7 @@ mod ahead;
 
 use std::collections::HashMap;
 
-use pagewell_fs::{Entry, Error, FileId};
+use pagewell_fs::{Entry, Error, FileId, FileType};
 
 use crate::{Listed, Names, Tree};
 
@@ -30,6 +30,9 @@ const DEPTH_MAX: usize = 4096;
 /// to list ahead, at each directory that it enters.
 const FRAMES_LOOKED_AT: usize = 16;
 const NAMES_LOOKED_AT: usize = 256;
+
+/// Files that are read ahead together: more than a request, and less than any cache.
+const READ_AHEAD_BYTES: u64 = 1 << 20;
 
 /// An event of the walk. Paths are relative to the start, without a leading slash.
 #[derive(Debug)]
@@ -55,25 +58,68 @@ pub enum Next {
     Skip,
 }
 
+/// What a walk prepares before its visitor comes to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Preparation {
+    /// Threads that list the next directories, for a visitor that enters nearly all of them.
+    pub listers: usize,
+    /// Whether the data of the next small files is brought into memory, for a visitor that reads
+    /// nearly all of them.
+    pub reads_files: bool,
+}
+
 struct Frame {
     entry: Entry,
     path_length: usize,
     rest: std::vec::IntoIter<Listed>,
+    /// As many of the rest are being read.
+    read_ahead: usize,
+}
+
+impl Frame {
+    /// Has the next files read, once the walk has come to the last of those before.
+    fn read_ahead(&mut self, tree: &Tree) {
+        if let Some(left) = self.read_ahead.checked_sub(1) {
+            self.read_ahead = left;
+            return;
+        }
+        let rest = self.rest.as_slice();
+        let (mut files, mut bytes) = (Vec::new(), 0);
+        let mut seen = 0_usize;
+        for listed in rest.iter().take(NAMES_LOOKED_AT) {
+            seen += 1;
+            if let Ok(entry) = &listed.entry
+                && entry.attributes.file_type == FileType::Regular
+                && entry.attributes.size <= READ_AHEAD_BYTES
+            {
+                files.push(entry.id);
+                bytes += entry.attributes.size;
+            }
+            if bytes >= READ_AHEAD_BYTES {
+                break;
+            }
+        }
+        self.read_ahead = seen.saturating_sub(1);
+        // One by itself is read as well by its reader.
+        if files.len() > 1 {
+            tree.filesystem.read_ahead(&tree.call(), &files);
+        }
+    }
 }
 
 /// Walks everything below the directory `start`, which itself is not given to `visit`. An error of
-/// the visitor ends the walk. `listers` threads list the next directories ahead, for a visitor that
-/// enters nearly all of them; other visitors use none.
+/// the visitor ends the walk.
 pub fn walk<E>(
     tree: &Tree,
-    listers: usize,
+    preparation: Preparation,
     start: &Entry,
     visit: &mut dyn FnMut(Step<'_>) -> Result<Next, E>,
 ) -> Result<(), E> {
     std::thread::scope(|scope| {
         let walk = Walk {
             tree,
-            ahead: (listers > 0).then(|| Ahead::new(scope, tree, listers)),
+            ahead: (preparation.listers > 0).then(|| Ahead::new(scope, tree, preparation.listers)),
+            reads_files: preparation.reads_files,
             visits: HashMap::new(),
             stack: Vec::new(),
         };
@@ -84,6 +130,7 @@ pub fn walk<E>(
 struct Walk<'a, 'scope, 'env> {
     tree: &'a Tree,
     ahead: Option<Ahead<'scope, 'env>>,
+    reads_files: bool,
     visits: HashMap<FileId, u32>,
     stack: Vec<Frame>,
 }
@@ -98,6 +145,9 @@ impl Walk<'_, '_, '_> {
         self.descend(*start, &path, visit)?;
         while let Some(frame) = self.stack.last_mut() {
             path.truncate(frame.path_length);
+            if self.reads_files {
+                frame.read_ahead(self.tree);
+            }
             let Some(listed) = frame.rest.next() else {
                 self.stack.pop();
                 if !self.stack.is_empty() {
@@ -152,6 +202,7 @@ impl Walk<'_, '_, '_> {
             entry,
             path_length: path.len(),
             rest: names.listed.into_iter(),
+            read_ahead: 0,
         });
         self.look_ahead();
         if let Some(frame) = self.stack.last() {

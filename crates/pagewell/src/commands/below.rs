@@ -44,7 +44,7 @@ pub(super) fn each_file<T: Send>(
         })
     };
     pipeline::run(&worker, width.unwrap_or(Width::NONE), |line| {
-        walk::<anyhow::Error>(&place.tree, place.listers(), start, &mut |step| {
+        walk::<anyhow::Error>(&place.tree, place.preparation(), start, &mut |step| {
             let (path, found) = match step {
                 Step::Object(path, entry) if entry.attributes.file_type == FileType::Regular => {
                     (path, Ok(*entry))

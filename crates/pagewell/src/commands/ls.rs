@@ -17,7 +17,7 @@ use crate::listing::{AttributesJson, TextJson, is_device};
 use crate::location::{Follow, Location, Place};
 use crate::output;
 use crate::time_text::seconds_text;
-use pagewell_tree::walk::{Next, Step, walk};
+use pagewell_tree::walk::{Next, Preparation, Step, walk};
 use pagewell_tree::{Listed, Tree};
 
 /// List directories, one name a line, sorted by their bytes.
@@ -220,10 +220,9 @@ impl Lister<'_> {
 
     fn directory(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let recursive = self.arguments.recursive;
-        // In an image the page cache looks ahead.
-        let listers = match recursive && !place.is_alone() {
-            true => LISTERS,
-            false => 0,
+        let preparation = Preparation {
+            listers: if recursive { LISTERS } else { 0 },
+            reads_files: false,
         };
         let visit = &mut |step: Step<'_>| -> anyhow::Result<Next> {
             match step {
@@ -246,7 +245,7 @@ impl Lister<'_> {
             }
             Ok(Next::Go)
         };
-        walk(&place.tree, listers, start, visit)
+        walk(&place.tree, preparation, start, visit)
     }
 
     fn fail_at(&mut self, label: &[u8], error: &pagewell_fs::Error) {

@@ -225,8 +225,8 @@ impl Copier {
         });
         let mut levels = vec![Level::new(top)];
         // An end is reported where it came about.
-        let (tree, listers) = (&place.tree, place.listers());
-        let _ = walk(tree, listers, start, &mut |step| -> Result<Next, Ended> {
+        let (tree, ahead) = (&place.tree, place.preparation());
+        let _ = walk(tree, ahead, start, &mut |step| -> Result<Next, Ended> {
             let mut next = Next::Go;
             match step {
                 Step::Enter(path, entry) => {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::{
     Access, Attributes, Call, DirectoryEntry, DirectoryPage, FileSystem, FileType, Limits,
-    ReadReply, Result, Statistics, Timestamp,
+    ReadReply, Result, Statistics, Timestamp, forward,
 };
 
 use super::*;
@@ -119,24 +120,38 @@ fn steps(graph: Graph, skip: &[u8]) -> Vec<String> {
     steps
 }
 
+fn listed_by(listers: usize) -> Preparation {
+    Preparation {
+        listers,
+        reads_files: true,
+    }
+}
+
 fn steps_with(tree: &Tree, threads: usize, skip: &[u8]) -> Vec<String> {
     let start = tree.root().unwrap();
     let mut steps = Vec::new();
-    let walked = walk(tree, threads, &start, &mut |step| -> Result<Next> {
-        let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-        let (text, next) = match step {
-            Step::Enter(path, _) if path == skip => (format!("skip {}", shown(path)), Next::Skip),
-            Step::Enter(path, _) => (format!("enter {}", shown(path)), Next::Go),
-            Step::Listing(path, _, names) => {
-                (format!("list {}: {}", shown(path), names.len()), Next::Go)
-            }
-            Step::Leave(path) => (format!("leave {}", shown(path)), Next::Go),
-            Step::Object(path, _) => (format!("object {}", shown(path)), Next::Go),
-            Step::Failed(path, error) => (format!("failed {}: {error}", shown(path)), Next::Go),
-        };
-        steps.push(text);
-        Ok(next)
-    });
+    let walked = walk(
+        tree,
+        listed_by(threads),
+        &start,
+        &mut |step| -> Result<Next> {
+            let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+            let (text, next) = match step {
+                Step::Enter(path, _) if path == skip => {
+                    (format!("skip {}", shown(path)), Next::Skip)
+                }
+                Step::Enter(path, _) => (format!("enter {}", shown(path)), Next::Go),
+                Step::Listing(path, _, names) => {
+                    (format!("list {}: {}", shown(path), names.len()), Next::Go)
+                }
+                Step::Leave(path) => (format!("leave {}", shown(path)), Next::Go),
+                Step::Object(path, _) => (format!("object {}", shown(path)), Next::Go),
+                Step::Failed(path, error) => (format!("failed {}: {error}", shown(path)), Next::Go),
+            };
+            steps.push(text);
+            Ok(next)
+        },
+    );
     assert_eq!(walked, Ok(()));
     steps
 }
@@ -224,7 +239,7 @@ fn an_error_of_the_visitor_ends_a_walk_that_looks_ahead() {
     let graph = Graph(vec![vec![("a", 1), ("b", 1), ("c", 2)], vec![], vec![]]);
     let tree = Tree::new(Arc::new(graph));
     let start = tree.root().unwrap();
-    let walked = walk(&tree, 3, &start, &mut |step| match step {
+    let walked = walk(&tree, listed_by(3), &start, &mut |step| match step {
         Step::Leave(path) => Err(path.to_vec()),
         _ => Ok(Next::Go),
     });
@@ -236,6 +251,7 @@ fn nesting_ends() {
     let tree = Tree::new(Arc::new(Graph(vec![vec![]])));
     let start = tree.root().unwrap();
     let frame = |_| Frame {
+        read_ahead: 0,
         entry: Graph(vec![]).entry(7),
         path_length: 0,
         rest: Vec::new().into_iter(),
@@ -243,10 +259,95 @@ fn nesting_ends() {
     let mut walk = Walk {
         tree: &tree,
         ahead: None,
+        reads_files: false,
         visits: HashMap::new(),
         stack: (0..DEPTH_MAX).map(frame).collect(),
     };
     assert!(walk.enter(&start).is_err());
     walk.stack.pop();
     assert!(walk.enter(&start).is_ok());
+}
+
+/// A directory of files, and what was said of them: before they are visited, and when.
+struct Files {
+    sizes: Vec<u64>,
+    said: Mutex<Vec<Vec<u16>>>,
+}
+
+impl FileSystem for Files {
+    forward! { self => Graph(vec![Vec::new()]);
+    describe, root, limits, lookup, access, read_link, read, statistics }
+
+    fn attributes(&self, _: &Call<'_>, _: &Id) -> Result<Attributes> {
+        Ok(Graph(vec![Vec::new()]).attributes_of(0))
+    }
+
+    fn read_ahead(&self, _: &Call<'_>, files: &[Id]) {
+        let number = |id: &Id| u16::from_be_bytes(id.as_bytes().try_into().unwrap());
+        self.said.lock().push(files.iter().map(number).collect());
+    }
+
+    fn read_directory(
+        &self,
+        _: &Call<'_>,
+        _: &Id,
+        _: u64,
+        _: bool,
+        visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool,
+    ) -> Result<DirectoryPage> {
+        let graph = Graph(vec![Vec::new()]);
+        for (number, size) in (0u16..).zip(&self.sizes) {
+            let attributes = Attributes {
+                size: *size,
+                ..graph.attributes_of(1)
+            };
+            let id = FileId::new(&number.to_be_bytes()).unwrap();
+            assert!(visit(&DirectoryEntry {
+                name: format!("{number:05}").as_bytes(),
+                file_id: number.into(),
+                cookie: u64::from(number) + 1,
+                entry: Some(Entry { id, attributes }),
+            }));
+        }
+        Ok(DirectoryPage {
+            attributes: graph.attributes_of(0),
+            end: true,
+            unusable: 0,
+        })
+    }
+}
+
+#[test]
+fn small_files_are_announced_once_before_they_are_visited() {
+    let sizes = (0..1000).map(|number| match number % 100 {
+        7 => READ_AHEAD_BYTES + 1,
+        _ => number * 30,
+    });
+    let files = Arc::new(Files {
+        sizes: sizes.collect(),
+        said: Mutex::default(),
+    });
+    let tree = Tree::new(files.clone());
+    let start = tree.root().unwrap();
+    let mut visited = 0;
+    let walked = walk(&tree, listed_by(0), &start, &mut |step| -> Result<Next> {
+        if let Step::Object(path, entry) = step {
+            let number: u16 = std::str::from_utf8(path).unwrap().parse().unwrap();
+            let said = files.said.lock();
+            let times = said.iter().flatten().filter(|it| **it == number).count();
+            let is_small = entry.attributes.size <= READ_AHEAD_BYTES;
+            assert_eq!(times, usize::from(is_small), "{number}");
+            let ahead: u64 = said
+                .last()
+                .unwrap()
+                .iter()
+                .map(|it| u64::from(*it) * 30)
+                .sum();
+            assert!(ahead < READ_AHEAD_BYTES + 30_000, "{ahead} bytes at once");
+            visited += 1;
+        }
+        Ok(Next::Go)
+    });
+    assert_eq!((walked, visited), (Ok(()), 1000));
+    assert!(files.said.lock().len() < 20);
 }
