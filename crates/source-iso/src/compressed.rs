@@ -37,8 +37,8 @@ const REQUESTS_MAX: u32 = 4;
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 /// More than read side by side usefully.
 const THREADS_MAX: usize = 4;
-/// A small file: a few of the shortest blocks, or one of nearly all lengths.
-const SMALL_BYTES_MAX: u64 = 128 << 10;
+/// A small file: what a copy reads at once.
+const SMALL_BYTES_MAX: u64 = 1 << 20;
 /// Files that are remembered, in some 16 MiB.
 const FILES_MAX: usize = 16384;
 const FILES_SHARDS: usize = 8;
