@@ -10,7 +10,7 @@ case $seconds in *[!0-9]*) echo "fuzz: '$seconds' is not a number of seconds" >&
 
 export BOLERO_RANDOM_TEST_TIME_MS=$((seconds * 1000)) BOLERO_RANDOM_ITERATIONS=1000000000000
 cargo test --release -p pagewell-sunrpc --test messages fuzz:: -- --test-threads=1
-cargo test --release -p pagewell-source-iso --test fuzz -- --test-threads=1
+cargo test --release -p pagewell-source-iso --test fuzz --test fuzz_contents -- --test-threads=1
 cargo test --release -p pagewell-source-udf --test fuzz -- --test-threads=1
 cargo test --release -p pagewell-container any_bytes -- --test-threads=1
 cargo test --release -p pagewell-policy --test elevator any_input -- --test-threads=1
