@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 
 use pagewell_fs::{Call, Credentials, FileId, FileSystem, FileType, Result};
+use pagewell_source_udf::UdfFileSystem;
 
 use crate::compare::{Lack, Listing, NAMES_MAX, Named, page};
 use crate::options::TreeName;
@@ -53,11 +54,22 @@ pub struct Counts {
     pub bytes: u64,
 }
 
+/// Names of objects with something besides their data that no tree shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unshown {
+    /// Named streams.
+    pub with_streams: u64,
+    /// Extended attributes in their entries.
+    pub with_attributes: u64,
+}
+
 /// What was found in one tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Walked {
     /// What it holds.
     pub counts: Counts,
+    /// What it does not show.
+    pub unshown: Unshown,
     /// What cannot be read.
     pub unreadable: Troubles,
 }
@@ -74,10 +86,16 @@ pub enum Depth {
 /// Is given the number of bytes that were looked at since the last time.
 pub type Tick<'a> = dyn FnMut(u64) + 'a;
 
-/// Looks at all objects of a tree.
-pub(crate) fn walk(tree: &dyn FileSystem, depth: Depth, tick: &mut Tick<'_>) -> Walked {
+/// Looks at all objects of a tree; `udf` is the same tree if it is one of UDF.
+pub(crate) fn walk(
+    tree: &dyn FileSystem,
+    udf: Option<&UdfFileSystem>,
+    depth: Depth,
+    tick: &mut Tick<'_>,
+) -> Walked {
     let mut walk = Walk {
         tree,
+        udf,
         depth,
         walked: Walked::default(),
         entered: HashSet::new(),
@@ -95,6 +113,7 @@ pub(crate) fn walk(tree: &dyn FileSystem, depth: Depth, tick: &mut Tick<'_>) -> 
 
 struct Walk<'a> {
     tree: &'a dyn FileSystem,
+    udf: Option<&'a UdfFileSystem>,
     depth: Depth,
     walked: Walked,
     entered: HashSet<FileId>,
@@ -138,6 +157,11 @@ impl Walk<'_> {
         };
         let superuser = Credentials::root();
         let call = Call::new(&superuser, true);
+        if let Some(skipped) = self.udf.and_then(|udf| udf.skipped(&id).ok()) {
+            let unshown = &mut self.walked.unshown;
+            unshown.with_streams += u64::from(skipped.has_streams);
+            unshown.with_attributes += u64::from(skipped.attribute_bytes > 0);
+        }
         let counts = &mut self.walked.counts;
         match kind {
             FileType::Directory => self.enter(id, Some(at)),
@@ -260,7 +284,7 @@ mod tests {
         let tree = tree(&[("a", 5), ("b", 0), ("c", 70_000)]);
         for (depth, bytes) in [(Depth::Data, 70_005), (Depth::Ends, 2)] {
             let mut read = 0;
-            let walked = walk(&tree, depth, &mut |bytes| read += bytes);
+            let walked = walk(&tree, None, depth, &mut |bytes| read += bytes);
             assert_eq!(read, bytes);
             let expected = Counts {
                 directories: 2,
@@ -288,7 +312,7 @@ mod tests {
         let store = store.unwrap().entry.id;
         tree.make_directory(&call, &store, b"below", &attributes)
             .unwrap();
-        let counts = walk(&tree, Depth::Ends, &mut |_| {}).counts;
+        let counts = walk(&tree, None, Depth::Ends, &mut |_| {}).counts;
         assert_eq!(counts.files, files.len() as u64);
         assert_eq!(counts.directories, 4);
         // It is no name that another tree lacks.

@@ -15,7 +15,7 @@ mod options;
 mod owner;
 mod paths;
 
-pub use check::{Counts, Depth, Tick, Troubles, Walked};
+pub use check::{Counts, Depth, Tick, Troubles, Unshown, Walked};
 pub use choose::TreeFound;
 pub use open::{Disc, TreeChecked};
 pub use options::{DiscOptions, OPTIONS, TreeName};

@@ -28,7 +28,7 @@ struct Found {
     candidates: Vec<Candidate>,
     iso: Result<Survey, OpenError>,
     /// Nothing of an image that has no readable UDF.
-    udf: Option<Description>,
+    udf: Option<Arc<UdfFileSystem>>,
     /// Trees that are announced and cannot be opened.
     damaged: Vec<(TreeName, OpenError)>,
     length_bytes: u64,
@@ -121,10 +121,11 @@ impl Found {
         }
         match UdfFileSystem::of_bytes(bytes, violations) {
             Ok(udf) => {
-                self.udf = Some(udf.description().clone());
+                let udf = Arc::new(udf);
+                self.udf = Some(udf.clone());
                 self.candidates.push(Candidate {
                     name: TreeName::Udf,
-                    tree: Arc::new(udf),
+                    tree: udf,
                 });
             }
             Err(error) => self.damaged.push((TreeName::Udf, error)),
@@ -134,7 +135,8 @@ impl Found {
     /// Bytes of its volume that the image lacks, by the descriptors of either format.
     fn missing_bytes(&self) -> u64 {
         let of_iso = self.iso.as_ref().map_or(0, |iso| iso.missing_bytes);
-        let missing = of_iso.max(self.udf.as_ref().map_or(0, |udf| udf.missing_bytes));
+        let udf = self.udf.as_ref().map(|udf| udf.description());
+        let missing = of_iso.max(udf.map_or(0, |udf| udf.missing_bytes));
         // Some writers do not pad the last sector: its rest is no loss.
         if missing < SECTOR_BYTES { 0 } else { missing }
     }
@@ -202,7 +204,7 @@ impl Disc {
     /// What is known of it as a disc of UDF, if it is one.
     #[must_use]
     pub fn udf(&self) -> Option<&Description> {
-        self.found.udf.as_ref()
+        self.found.udf.as_ref().map(|udf| udf.description())
     }
 
     /// Whether each format that it names, and the root of each of its trees, can be read.
@@ -236,13 +238,18 @@ impl Disc {
         let served = self.served();
         let check = |candidate: &Candidate| TreeChecked {
             name: candidate.name,
-            walked: walk(&*candidate.tree, depth, tick),
+            walked: walk(&*candidate.tree, self.udf_of(candidate), depth, tick),
             lacking: compare(
                 (&*served.tree, served.name),
                 (&*candidate.tree, candidate.name),
             ),
         };
         self.found.candidates.iter().map(check).collect()
+    }
+
+    fn udf_of(&self, candidate: &Candidate) -> Option<&UdfFileSystem> {
+        let udf = self.found.udf.as_deref();
+        udf.filter(|_| candidate.name == TreeName::Udf)
     }
 
     fn served(&self) -> &Candidate {

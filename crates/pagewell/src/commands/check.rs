@@ -79,6 +79,9 @@ struct TreeJson {
     links: u64,
     others: u64,
     bytes: u64,
+    /// Names of objects with named streams, and with extended attributes, that are not shown.
+    with_streams: u64,
+    with_attributes: u64,
     unreadable: TroublesJson,
     /// What it has and the tree that is served lacks.
     only_there: TroublesJson,
@@ -214,6 +217,8 @@ impl TreeJson {
             links: counts.links,
             others: counts.others,
             bytes: counts.bytes,
+            with_streams: tree.walked.unshown.with_streams,
+            with_attributes: tree.walked.unshown.with_attributes,
             unreadable: (&tree.walked.unreadable).into(),
             only_there: (&tree.lacking).into(),
         }
@@ -233,6 +238,14 @@ impl TreeJson {
              links {links}{others}",
             self.tree
         );
+        for (count, what) in [
+            (self.with_streams, "named streams"),
+            (self.with_attributes, "extended attributes"),
+        ] {
+            if count > 0 {
+                let _ = writeln!(out, "    objects with {what}, which are not shown: {count}");
+            }
+        }
         for (troubles, title) in [
             (&self.unreadable, "cannot be read"),
             (&self.only_there, "only in this tree"),
