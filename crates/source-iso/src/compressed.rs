@@ -48,7 +48,21 @@ pub(super) struct CompressedFiles {
     cache: Cache,
     /// Made for the first of them.
     store: OnceLock<(CachedStore, Arc<Workers>)>,
-    files: Pieces<u64, KnownFile>,
+    files: Pieces<Data, KnownFile>,
+}
+
+/// Which compressed data, whatever the names of the file: where it begins, and the length of the
+/// file.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Data {
+    position: u64,
+    size: u64,
+}
+
+impl From<Data> for u64 {
+    fn from(data: Data) -> Self {
+        data.position ^ data.size.rotate_left(32)
+    }
 }
 
 /// A file, and its uncompressed bytes once they are to stay in memory.
@@ -102,16 +116,16 @@ impl CompressedFiles {
         if let Some(defect) = node.defect {
             return Err(volume.fault(place, defect));
         }
-        let known = match self.files.get(place) {
+        let position = node.sections.first().map_or(place, |first| first.position);
+        let data = Data { position, size };
+        let known = match self.files.get(data) {
             Some(known) => known,
             None => {
                 let is_whole = length == size && size <= SMALL_BYTES_MAX;
                 if is_whole && !may_block {
                     return Err(Error::WouldBlock);
                 }
-                let known = self
-                    .files
-                    .insert(place, known(volume, node, compression), 1);
+                let known = self.files.insert(data, known(volume, node, compression), 1);
                 if is_whole {
                     return known.file.whole().map(Payload::Bytes);
                 }

@@ -242,16 +242,17 @@ fn the_smallest_cache_serves_many_readers_of_large_files() {
     let size = u32::try_from(content.len()).unwrap();
     let compressed = zisofs_data(size, 17, &blocks);
     let length = u32::try_from(compressed.len()).unwrap();
+    let place = |number: u32| 60 + number * length.div_ceil(2048);
     let record = |number: u32| {
         let entries = [
             nm(format!("file{number}").as_bytes()),
             px(0o100_644, 1, 0),
             zisofs(*b"pz", 4, 17, u64::from(size)),
         ];
-        Record::file(&format!("F{number}.;1"), 60, length).with(&entries)
+        Record::file(&format!("F{number}.;1"), place(number), length).with(&entries)
     };
     let mut image: Image = rock_ridge(&(0..8).map(record).collect::<Vec<_>>());
-    image.put(60, &compressed);
+    (0..8).for_each(|number| image.put(place(number), &compressed));
     let cache = Cache::new(CacheOptions::new(pagewell_cache::BYTES_MIN)).unwrap();
     let device = Arc::new(RamDevice::holding("image", &image.bytes));
     let fs = open_device(device, &cache);
@@ -285,24 +286,30 @@ fn without_waiting_nothing_is_inflated_that_is_not_in_memory() {
     let size = u32::try_from(content.len()).unwrap();
     let data = zisofs_data(size, 15, &[pressed(&content)]);
     let length = u32::try_from(data.len()).unwrap();
-    let entries = [
-        nm(b"file"),
-        px(0o100_644, 1, 0),
-        zisofs(*b"pz", 4, 15, u64::from(size)),
-    ];
-    let mut image = rock_ridge(&[Record::file("F.;1", 60, length).with(&entries)]);
+    let record = |number: u32| {
+        let entries = [
+            nm(format!("file{number}").as_bytes()),
+            px(0o100_644, 2, 0),
+            zisofs(*b"pz", 4, 15, u64::from(size)),
+        ];
+        Record::file(&format!("F{number}.;1"), 60, length).with(&entries)
+    };
+    let mut image = rock_ridge(&[record(0), record(1)]);
     image.put(60, &data);
     let fs = open_bytes(image.bytes);
     let credentials = Credentials::root();
-    let found = fs.lookup(&call(&credentials), &fs.root(), b"file").unwrap();
-    let at_once = || {
+    let find = |name: &[u8]| fs.lookup(&call(&credentials), &fs.root(), name);
+    let (found, link) = (find(b"file0").unwrap(), find(b"file1").unwrap());
+    let read_at_once = |id: &FileId| {
         let call = pagewell_fs::Call::new(&credentials, false);
-        fs.read(&call, &found.id, 0, size)
-            .map(|reply| reply.payload)
+        fs.read(&call, id, 0, size).map(|reply| reply.payload)
     };
+    let at_once = || read_at_once(&found.id);
     let waiting = || read(&fs, &found.id, 0, size);
     assert!(matches!(at_once(), Err(Error::WouldBlock)));
     assert_eq!(waiting().as_deref(), Ok(&content[..]), "goes by");
     assert_eq!(waiting().as_deref(), Ok(&content[..]), "stays");
     assert!(matches!(at_once(), Ok(Payload::Pages(_))));
+    let linked = read_at_once(&link.id);
+    assert!(matches!(linked, Ok(Payload::Pages(_))), "in memory once");
 }
