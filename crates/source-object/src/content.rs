@@ -164,10 +164,15 @@ impl Content {
 
 impl upload::Source for Content {
     fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
+        // What is sent is all that is wanted: what lies behind it is copied by the store.
+        let bounds = Bounds {
+            start: offset,
+            end: offset.saturating_add(target.len() as u64),
+        };
         let mode = ReadMode {
             may_block: true,
             issuer: Issuer::Flusher,
-            bounds: Some(self.bounds()),
+            bounds: Some(bounds),
         };
         let read = self.bytes.object().read_at(offset, target, mode);
         read.map_err(|error| match error {
