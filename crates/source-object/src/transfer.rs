@@ -20,7 +20,7 @@ use super::identifier::hash_of;
 const QUEUE_DEPTH: u32 = 64;
 /// What a server is best asked for at once: a request costs as much time as some of its bytes, and
 /// money, and a reader waits for all of it.
-pub(super) const REQUEST_BYTES: u64 = 4 << 20;
+pub(super) const REQUEST_BYTES: u64 = 8 << 20;
 
 /// Alignment and limits of requests: a page at least, as a request costs more than its bytes.
 pub(super) const GEOMETRY: Geometry = Geometry {
