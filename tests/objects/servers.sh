@@ -11,9 +11,11 @@
 #
 # `run` serves on a port of 127.0.0.1, a free one if none is named, makes the bucket ("bucket" if
 # none is named), prints `ready http://127.0.0.1:PORT` when the server answers, and runs until it is
-# ended by SIGTERM, with --stdin also when its standard input ends; then it ends the process that it
-# started. The keys of all are the dummies below. moto keeps its objects in memory, all others in
-# FOLDER. s3mock cannot be kept from listening on all addresses.
+# ended by SIGTERM, with --stdin also when its standard input ends; then it ends the processes that
+# it started. The keys of all are the dummies below. moto keeps its objects in memory, all others in
+# FOLDER. s3mock cannot be kept from listening on all addresses. seaweedfs-cluster is a master, three
+# volume servers with two copies of everything, and two filers, the second of which speaks S3 at
+# PORT + 7.
 #
 # Exit status 77, with a reason: it cannot be had on this machine.
 set -euo pipefail
@@ -35,6 +37,7 @@ s3  rclone    1.76.0   go
 s3  moto      5.2.5    pip
 s3  s3mock    5.2.0    maven
 s3  seaweedfs 20261109 go
+s3  seaweedfs-cluster 20261109 go
 web nginx     -        debian
 web apache    -        debian
 web lighttpd  -        debian
@@ -143,6 +146,11 @@ func main() {
 		}
 	}
 }'
+}
+
+install_seaweedfs-cluster() {
+    install seaweedfs
+    mkdir -p "$store/seaweedfs-cluster"
 }
 
 install_moto() {
@@ -300,11 +308,37 @@ mimetype.assign = ( "" => "application/octet-stream" )
 END
 }
 
+configure_seaweedfs-cluster() { configure_seaweedfs; }
 configure_seaweedfs() {
     cat >"$work/keys.json" <<END
 {"identities": [{"name": "test", "actions": ["Admin", "Read", "Write", "List", "Tagging"],
     "credentials": [{"accessKey": "$ACCESS_KEY", "secretKey": "$SECRET_KEY"}]}]}
 END
+}
+
+# Starts all parts of a cluster and waits for them; each has its port and one for gRPC.
+serve_cluster() {
+    local weed=$store/seaweedfs/seaweedfs addresses='-ip=127.0.0.1 -ip.bind=127.0.0.1' number
+    local master=127.0.0.1:$((port + 1))
+    trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+    trap 'exit 0' TERM
+    mkdir -p "$folder"/{master,volume1,volume2,volume3,filer1,filer2}
+    # shellcheck disable=SC2086
+    {
+        (become "$weed" master $addresses "-port=$((port + 1))" "-mdir=$folder/master" \
+            -volumeSizeLimitMB=64 -defaultReplication=001) &
+        for number in 1 2 3; do
+            (become "$weed" volume $addresses "-port=$((port + 1 + number))" "-master=$master" \
+                "-dir=$folder/volume$number" -max=100) &
+        done
+        for number in 1 2; do
+            (become "$weed" filer $addresses "-port=$((port + 4 + number))" "-master=$master" \
+                "-defaultStoreDir=$folder/filer$number" -s3=true \
+                "-s3.port=$((port + 7 * (number - 1)))" -s3.port.iceberg=0 -s3.port.lance=0 \
+                "-s3.config=$work/keys.json") &
+        done
+    }
+    wait
 }
 
 # Becomes a program, which ends with this script however that ends.
@@ -334,6 +368,7 @@ serve() {
                 "-filer.port=$((port + 3))" -s3=true "-s3.port=$port" -s3.port.iceberg=0 \
                 -s3.port.lance=0 "-s3.config=$work/keys.json"
             ;;
+        seaweedfs-cluster) serve_cluster ;;
         moto) become "$store/$name/bin/moto_server" -H 127.0.0.1 -p "$port" ;;
         s3mock)
             become java -Xmx512m -jar "$store/$name/s3mock-5.2.0-exec.jar" --server.address=127.0.0.1 \
@@ -390,6 +425,14 @@ make_bucket() {
         versitygw | rclone) mkdir -p "$folder/$bucket" ;;
         seaweedfs)
             [[ $(ask "$((port + 3))" POST "/buckets/$bucket/") == HTTP/1.?\ 201* ]] || die 'no bucket'
+            ;;
+        seaweedfs-cluster)
+            # Until the first filer knows a volume server.
+            for _ in {1..300}; do
+                [[ $(ask "$((port + 5))" POST "/buckets/$bucket/") != HTTP/1.?\ 201* ]] || return 0
+                sleep 0.1
+            done
+            die 'no bucket'
             ;;
         moto | s3mock) [[ $(ask "$port" PUT "/$bucket") == HTTP/1.?\ 200* ]] || die 'no bucket' ;;
     esac
