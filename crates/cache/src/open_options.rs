@@ -16,7 +16,7 @@ use crate::residency::pages::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
-/// What each stream may come to: 40 ms at 100 MB/s, and four requests of 1 MiB for a server that is
+/// What each stream may come to: 40 ms at 100 MB/s, and some requests of 1 MiB for a server that is
 /// held up; and where growth ends: 50 ms at 1.3 GB/s.
 const REMOTE_DISTANCE_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 

@@ -171,7 +171,12 @@ fn refuse_other_options(text: &str) -> anyhow::Result<()> {
     let Some((image, others)) = text.rsplit_once('?') else {
         return Ok(());
     };
-    if !Path::new(image).exists() || Path::new(text).exists() {
+    let is_file = |path: &str| {
+        Path::new(path)
+            .metadata()
+            .is_ok_and(|found| !found.is_dir())
+    };
+    if !is_file(image) || Path::new(text).exists() {
         return Ok(());
     }
     let forms = pagewell_disc::OPTIONS.map(|(form, _)| form);

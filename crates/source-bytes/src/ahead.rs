@@ -15,6 +15,8 @@ use crate::Bytes;
 
 /// Bytes between two parts that are read with them: they take less time than a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
+/// Bytes of one file that are worth it: its reader reads on by itself.
+pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// Parts that are looked at. A damaged image can say that a file has many times as many.
 const PARTS_MAX: usize = 1024;
 

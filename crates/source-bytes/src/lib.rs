@@ -27,6 +27,7 @@ use rustix::io::Errno;
 
 use pagewell_fs::{Error, PageSlice, Payload, Result};
 
+pub use ahead::AHEAD_BYTES_MAX;
 pub use name_table::{NameTable, Named, Repeated};
 pub use names::presentable;
 pub use open_error::open_error;

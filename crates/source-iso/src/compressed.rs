@@ -13,6 +13,9 @@
 //! or a search, which comes once, and for which a page and two changes of threads cost as much as
 //! to inflate. Read again, it stays in memory like others.
 //!
+//! Hard links are one file: that its data begins at the same place and has the same length names
+//! it. A record that says otherwise what follows is another file, which is not remembered.
+//!
 //! Bounds: [`REQUESTS_MAX`] requests of [`REQUEST_BYTES_MAX`] are on their way at a time, far less
 //! than the smallest cache has, so that there is always memory for the compressed bytes.
 
@@ -51,8 +54,7 @@ pub(super) struct CompressedFiles {
     files: Pieces<Data, KnownFile>,
 }
 
-/// Which compressed data, whatever the names of the file: where it begins, and the length of the
-/// file.
+/// Which compressed data: where it begins, and the length of the file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Data {
     position: u64,
@@ -119,7 +121,8 @@ impl CompressedFiles {
         let position = node.sections.first().map_or(place, |first| first.position);
         let data = Data { position, size };
         let known = match self.files.get(data) {
-            Some(known) => known,
+            Some(known) if known.file.is_of(node, compression) => known,
+            Some(_) => Arc::new(known(volume, node, compression)),
             None => {
                 let is_whole = length == size && size <= SMALL_BYTES_MAX;
                 if is_whole && !may_block {
@@ -217,6 +220,11 @@ impl Object for Served {
 }
 
 impl CompressedFile {
+    /// Whether a record says the same of its data.
+    fn is_of(&self, node: &Node, compression: Compression) -> bool {
+        self.compression == compression && *self.sections == *node.sections
+    }
+
     /// Fills a request, on a thread that may wait.
     fn serve(&self, mut request: Request) {
         let mut filled_bytes = 0;

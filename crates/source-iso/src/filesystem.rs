@@ -8,6 +8,8 @@ use pagewell_fs::{
     ExtendedAttributes, FileId, FileSystem, FileType, Limits, ReadReply, Result, Statistics,
 };
 
+use pagewell_source_bytes::AHEAD_BYTES_MAX;
+
 use super::directory::Directory;
 use super::file_id::{Object, TreeKind};
 use super::node::Node;
@@ -149,8 +151,9 @@ impl FileSystem for IsoFileSystem {
         let volume = &self.tree.volume;
         let parts = files.iter().flat_map(|file| {
             let (_, node) = self.tree.resolve(file, false)?;
-            let recorded = read::length_bytes(&node.sections);
-            Ok::<_, Error>(read::runs(volume, &node.sections, 0, recorded))
+            // An entry of zisofs can say that much more is recorded than the file has.
+            let wanted = read::length_bytes(&node.sections).min(AHEAD_BYTES_MAX);
+            Ok::<_, Error>(read::runs(volume, &node.sections, 0, wanted))
         });
         let ranges = parts
             .flatten()

@@ -8,14 +8,17 @@ use pagewell_fs::{
     FileSystem, FileType, Limits, ReadReply, Result, Seek, Statistics,
 };
 
+use pagewell_source_bytes::AHEAD_BYTES_MAX;
+
 use super::fields::Place;
 use super::node::Node;
 use super::space::Piece;
 use super::tree::{Entries, Tree};
 use super::{UdfFileSystem, read};
 
-/// Objects of a directory that are asked for together: a few replies to a client.
-const EXPECTED_MAX: usize = 128;
+/// Objects of a directory that are asked for together, at first and at last: a caller may want few.
+const EXPECTED_MIN: u64 = 16;
+const EXPECTED_MAX: u64 = 128;
 
 impl Tree {
     fn as_directory(&self, id: &FileId, may_block: bool) -> Result<(Place, Arc<Node>)> {
@@ -128,7 +131,7 @@ impl FileSystem for UdfFileSystem {
         let (tree, space) = (&self.tree, self.tree.space());
         let parts = files.iter().flat_map(|file| {
             let (_, node) = tree.resolve(file, false)?;
-            space.pieces(&node.data, 0, node.data.size, false)
+            space.pieces(&node.data, 0, AHEAD_BYTES_MAX, false)
         });
         let parts = parts.flatten().filter_map(Piece::range);
         space.image().bytes().read_ahead(parts);
@@ -162,17 +165,17 @@ impl FileSystem for UdfFileSystem {
         let ancestors = tree.ancestors(place, may_block)?;
         let parent = tree.parent_of(place, may_block)?;
         let entries = &mut tree.entries(may_block);
-        let mut expected = cookie;
+        let (mut expected, mut step) = (cookie, EXPECTED_MIN);
         // The cookie of an entry is one more than its index; `.` and `..` come first.
         for index in cookie..names.len() as u64 + 2 {
             let item = index.checked_sub(2).map(|index| index as usize);
             let item = item.and_then(|index| names.items().get(index));
             if with_attributes && index >= expected {
-                expected = index + EXPECTED_MAX as u64;
                 let start = index.saturating_sub(2) as usize;
                 let next = names.items().get(start..).unwrap_or_default();
-                let next = next.iter().take(EXPECTED_MAX);
-                entries.expect(tree, next.map(|item| item.value.place));
+                entries.expect(tree, next.iter().take(step as usize));
+                expected = index + step;
+                step = (2 * step).min(EXPECTED_MAX);
             }
             let (name, at) = match (index, item) {
                 (0, _) => (&b"."[..], place),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pagewell_base::pieces::Pieces;
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
-use pagewell_source_bytes::Window;
+use pagewell_source_bytes::{Named, Window};
 
 use super::directory::{Directory, Value};
 use super::fields::Place;
@@ -287,9 +287,15 @@ impl Tree {
 }
 
 impl Entries<'_> {
-    /// Begins to read the entries at these places, which are examined next.
-    pub(crate) fn expect(&mut self, tree: &Tree, places: impl Iterator<Item = Place>) {
+    /// Begins to read the entries of these names, which are examined next.
+    pub(crate) fn expect<'n>(
+        &mut self,
+        tree: &Tree,
+        names: impl Iterator<Item = &'n Named<Value>>,
+    ) {
         let space = &tree.space;
+        let sound = names.filter(|name| !name.value.is_damaged);
+        let places = sound.map(|name| name.value.place);
         let unknown = places.filter(|place| tree.nodes.get(*place).is_none());
         let parts = unknown.filter_map(|place| {
             let span = space.locate(place, false).ok()?;

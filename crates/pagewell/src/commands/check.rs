@@ -243,7 +243,10 @@ impl TreeJson {
             (self.with_attributes, "extended attributes"),
         ] {
             if count > 0 {
-                let _ = writeln!(out, "    objects with {what}, which are not shown: {count}");
+                let _ = writeln!(
+                    out,
+                    "    names of objects with {what}, which are not shown: {count}"
+                );
             }
         }
         for (troubles, title) in [

@@ -22,14 +22,14 @@ use std::collections::VecDeque;
 
 use pagewell_fs::{Entry, Error, FileId, name};
 use pagewell_tree::pipeline::{self, Pipeline, Width, Worker};
-use pagewell_tree::walk::{Next, Step, walk};
+use pagewell_tree::walk::{Next, Preparation, Step, walk};
 use pagewell_tree::{Listed, READ_BYTES};
 
 use super::Copier;
 use super::attributes::{Made, with_mode};
 use super::hand::{Hand, Leaf, Notice, Tried};
 use super::object::{Object, Original, Target, Trouble, refuse};
-use super::rules;
+use super::rules::{self, Existing};
 use super::terms::{INTO_ITSELF, Terms, identity};
 use super::turns::FILES_OF_A_TURN;
 use crate::escape;
@@ -225,7 +225,12 @@ impl Copier {
         });
         let mut levels = vec![Level::new(top)];
         // An end is reported where it came about.
-        let (tree, ahead) = (&place.tree, place.preparation());
+        let tree = &place.tree;
+        let ahead = Preparation {
+            // Of others, many files are left as they are.
+            reads_files: self.hand.terms.rules.existing == Existing::Overwrite,
+            ..place.preparation()
+        };
         let _ = walk(tree, ahead, start, &mut |step| -> Result<Next, Ended> {
             let mut next = Next::Go;
             match step {
