@@ -115,10 +115,13 @@ wanted_groups() { # GROUP...: each with the groups it builds on
             demo) echo build demo ;;
             test) echo build demo test ;;
             bench) echo build demo test bench ;;
-            page) echo build page ;;
-            unfs3) echo build unfs3 ;;
-            package) echo build package ;;
-            *) say "unknown group '$group' (demo, test, page, bench, package or unfs3)"; exit 2 ;;
+            *)
+                if ! grep -q "^$group " <<<"$TABLE"; then
+                    say "unknown group '$group' (demo, test, images, page, bench, package or unfs3)"
+                    exit 2
+                fi
+                echo "build $group"
+                ;;
         esac
     done
 }

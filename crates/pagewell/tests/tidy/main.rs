@@ -288,3 +288,21 @@ fn what_is_shipped_needs_nothing_of_the_laboratory() {
     }
     report(found);
 }
+
+#[test]
+fn make_asks_for_groups_of_packages_that_are_there() {
+    let read = |name: &str| fs::read_to_string(repository().join(name)).expect("a file");
+    let script = read("scripts/packages.sh");
+    let table = script.split('\'').nth(1).expect("a table");
+    let known: BTreeSet<&str> = table
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    let makefile = read("Makefile");
+    let asked = makefile
+        .lines()
+        .filter_map(|line| line.split_once("scripts/packages.sh "))
+        .flat_map(|(_, groups)| groups.split_whitespace());
+    let unknown = asked.filter(|group| !known.contains(group));
+    report(unknown.map(str::to_owned).collect());
+}
