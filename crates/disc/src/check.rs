@@ -18,6 +18,10 @@ const TROUBLES_MAX: usize = 1000;
 const PAIRS_MAX: usize = 1 << 20;
 /// Names of a directory that are in memory at a time: some 200 KB.
 const PAGE_NAMES: usize = 1024;
+/// Names whose small files are asked for together, and how large those are: all of one costs what
+/// its last byte does.
+const NAMES_TOGETHER: usize = 64;
+const SMALL_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of one read.
 const READ_BYTES: u32 = 1 << 20;
 
@@ -138,9 +142,12 @@ impl Walk<'_> {
         let mut cookie = 0;
         loop {
             let (names, behind, is_last) = page((self.tree, id), cookie, (PAGE_NAMES, true))?;
-            for named in &names {
-                if let Err(error) = self.object(named, (path, &named.name), tick) {
-                    self.trouble((path, &named.name), &error.to_string());
+            for names in names.chunks(NAMES_TOGETHER) {
+                self.read_ahead(names);
+                for named in names {
+                    if let Err(error) = self.object(named, (path, &named.name), tick) {
+                        self.trouble((path, &named.name), &error.to_string());
+                    }
                 }
             }
             if is_last || behind == cookie {
@@ -148,6 +155,20 @@ impl Walk<'_> {
             }
             cookie = behind;
         }
+    }
+
+    fn read_ahead(&self, names: &[Named]) {
+        let superuser = Credentials::root();
+        let is_small = |named: &&Named| {
+            let size = named.shape.filter(|(kind, _)| *kind == FileType::Regular);
+            size.is_some_and(|(_, size)| size <= SMALL_BYTES_MAX)
+        };
+        let ids: Vec<FileId> = names
+            .iter()
+            .filter(is_small)
+            .filter_map(|it| it.id)
+            .collect();
+        self.tree.read_ahead(&Call::new(&superuser, true), &ids);
     }
 
     fn object(&mut self, named: &Named, at: At<'_>, tick: &mut Tick<'_>) -> Result<()> {
