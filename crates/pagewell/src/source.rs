@@ -166,19 +166,18 @@ fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage
     }
 }
 
+/// What stands behind the last `?` of a text that names no file, and a file without that.
+fn behind_a_file(text: &str) -> Option<&str> {
+    let (image, options) = text.rsplit_once('?')?;
+    let is_file = Path::new(image).metadata().is_ok_and(|it| !it.is_dir());
+    (is_file && !Path::new(text).exists()).then_some(options)
+}
+
 /// Refuses what stands behind the name of a file where options of a disc do and is none.
 fn refuse_other_options(text: &str) -> anyhow::Result<()> {
-    let Some((image, others)) = text.rsplit_once('?') else {
+    let Some(others) = behind_a_file(text) else {
         return Ok(());
     };
-    let is_file = |path: &str| {
-        Path::new(path)
-            .metadata()
-            .is_ok_and(|found| !found.is_dir())
-    };
-    if !is_file(image) || Path::new(text).exists() {
-        return Ok(());
-    }
     let forms = pagewell_disc::OPTIONS.map(|(form, _)| form);
     let forms = forms.join(", ");
     Err(usage(format!(
@@ -250,9 +249,8 @@ fn spelling(text: &OsStr) -> Option<String> {
 /// The right spelling of options of a disc behind a path that is given without a kind.
 fn options_of_a_path(text: &OsStr) -> Option<String> {
     let shown = text.to_str()?;
-    let (image, options) = shown.rsplit_once('?')?;
-    let is_file = |path: &str| Path::new(path).is_file();
-    (options.contains('=') && is_file(image) && !is_file(shown))
+    behind_a_file(shown)?
+        .contains('=')
         .then(|| format!("{shown}: no such file; options follow iso:, as in iso:{shown}"))
 }
 
