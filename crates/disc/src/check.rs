@@ -158,7 +158,6 @@ impl Walk<'_> {
     }
 
     fn read_ahead(&self, names: &[Named]) {
-        let superuser = Credentials::root();
         let is_small = |named: &&Named| {
             let size = named.shape.filter(|(kind, _)| *kind == FileType::Regular);
             size.is_some_and(|(_, size)| size <= SMALL_BYTES_MAX)
@@ -168,7 +167,7 @@ impl Walk<'_> {
             .filter(is_small)
             .filter_map(|it| it.id)
             .collect();
-        self.tree.read_ahead(&Call::new(&superuser, true), &ids);
+        self.tree.read_ahead(&ids);
     }
 
     fn object(&mut self, named: &Named, at: At<'_>, tick: &mut Tick<'_>) -> Result<()> {

@@ -121,8 +121,8 @@ impl FileSystem for Owned {
         })
     }
 
-    fn read_ahead(&self, call: &Call<'_>, files: &[FileId]) {
-        self.tree.read_ahead(&self.above(call), files);
+    fn read_ahead(&self, files: &[FileId]) {
+        self.tree.read_ahead(files);
     }
 
     fn read_directory(

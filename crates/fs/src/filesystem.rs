@@ -91,7 +91,7 @@ pub trait FileSystem: Send + Sync {
     /// Begins to bring the data of these files into memory, as far as there is room: they are read
     /// next, each whole, in about this order. A hint: it waits for nothing, and errors are those of
     /// the reads.
-    fn read_ahead(&self, _call: &Call<'_>, _files: &[FileId]) {}
+    fn read_ahead(&self, _files: &[FileId]) {}
 
     /// The first data, or hole, from `offset` on. A hole reads as zeros; the end of the file counts
     /// as one. [`crate::Error::NoDevice`] at the end of the file and past it, and where no data

@@ -147,7 +147,7 @@ impl FileSystem for IsoFileSystem {
         self.has_attributes.then_some(self)
     }
 
-    fn read_ahead(&self, _call: &Call<'_>, files: &[FileId]) {
+    fn read_ahead(&self, files: &[FileId]) {
         let volume = &self.tree.volume;
         let parts = files.iter().flat_map(|file| {
             let (_, node) = self.tree.resolve(file, false)?;

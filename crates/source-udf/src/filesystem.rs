@@ -127,7 +127,7 @@ impl FileSystem for UdfFileSystem {
         })
     }
 
-    fn read_ahead(&self, _call: &Call<'_>, files: &[FileId]) {
+    fn read_ahead(&self, files: &[FileId]) {
         let (tree, space) = (&self.tree, self.tree.space());
         let parts = files.iter().flat_map(|file| {
             let (_, node) = tree.resolve(file, false)?;

@@ -275,7 +275,7 @@ fn files_that_lie_in_another_order_are_read_ahead_together() {
         .map(|found| found.2.unwrap().id)
         .collect();
     let before = requests();
-    fs.read_ahead(&call(&credentials), &ids);
+    fs.read_ahead(&ids);
     let expected = requests() - before;
     assert!((1..5).contains(&expected), "{expected} for 50 files");
     for (index, id) in ids.iter().enumerate() {
@@ -286,10 +286,7 @@ fn files_that_lie_in_another_order_are_read_ahead_together() {
         assert!(found == contents[49 - index], "{index}");
     }
     assert_eq!(requests() - before, expected, "nothing is read twice");
-    fs.read_ahead(
-        &call(&credentials),
-        &[fs.root(), FileId::new(b"x").unwrap()],
-    );
+    fs.read_ahead(&[fs.root(), FileId::new(b"x").unwrap()]);
 }
 
 #[test]

@@ -5,6 +5,10 @@
 //! directory is entered more than [`VISITS_MAX`] times in one walk: the work is linear in the
 //! content of the image. Weakness: a tree in which the same directory truly appears more often
 //! (bind mounts) is reported, not walked.
+//!
+//! A visitor that reads files comes to them in the order of the names, and they lie in another. So
+//! the file system is given the next small ones of a directory, a mebibyte of them at a time, and
+//! asks for them as they lie. Those of the next directory wait until the walk is there.
 
 mod ahead;
 
@@ -102,7 +106,7 @@ impl Frame {
         self.read_ahead = seen.saturating_sub(1);
         // One by itself is read as well by its reader.
         if files.len() > 1 {
-            tree.filesystem.read_ahead(&tree.call(), &files);
+            tree.filesystem.read_ahead(&files);
         }
     }
 }

@@ -123,7 +123,7 @@ pub fn walk(fs: &dyn FileSystem, bounds: Bounds) -> Manifest {
         // A hint changes nothing that is read, whatever it is about.
         let ids = entries.iter().flat_map(|(_, _, entry)| entry);
         let ids: Vec<FileId> = ids.map(|entry| entry.id).collect();
-        fs.read_ahead(&call(&credentials), &ids);
+        fs.read_ahead(&ids);
         for (name, _, entry) in entries {
             if name == b"." || name == b".." {
                 continue;

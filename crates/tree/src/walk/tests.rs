@@ -130,28 +130,22 @@ fn listed_by(listers: usize) -> Preparation {
 fn steps_with(tree: &Tree, threads: usize, skip: &[u8]) -> Vec<String> {
     let start = tree.root().unwrap();
     let mut steps = Vec::new();
-    let walked = walk(
-        tree,
-        listed_by(threads),
-        &start,
-        &mut |step| -> Result<Next> {
-            let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
-            let (text, next) = match step {
-                Step::Enter(path, _) if path == skip => {
-                    (format!("skip {}", shown(path)), Next::Skip)
-                }
-                Step::Enter(path, _) => (format!("enter {}", shown(path)), Next::Go),
-                Step::Listing(path, _, names) => {
-                    (format!("list {}: {}", shown(path), names.len()), Next::Go)
-                }
-                Step::Leave(path) => (format!("leave {}", shown(path)), Next::Go),
-                Step::Object(path, _) => (format!("object {}", shown(path)), Next::Go),
-                Step::Failed(path, error) => (format!("failed {}: {error}", shown(path)), Next::Go),
-            };
-            steps.push(text);
-            Ok(next)
-        },
-    );
+    let ahead = listed_by(threads);
+    let walked = walk(tree, ahead, &start, &mut |step| -> Result<Next> {
+        let shown = |path: &[u8]| String::from_utf8_lossy(path).into_owned();
+        let (text, next) = match step {
+            Step::Enter(path, _) if path == skip => (format!("skip {}", shown(path)), Next::Skip),
+            Step::Enter(path, _) => (format!("enter {}", shown(path)), Next::Go),
+            Step::Listing(path, _, names) => {
+                (format!("list {}: {}", shown(path), names.len()), Next::Go)
+            }
+            Step::Leave(path) => (format!("leave {}", shown(path)), Next::Go),
+            Step::Object(path, _) => (format!("object {}", shown(path)), Next::Go),
+            Step::Failed(path, error) => (format!("failed {}: {error}", shown(path)), Next::Go),
+        };
+        steps.push(text);
+        Ok(next)
+    });
     assert_eq!(walked, Ok(()));
     steps
 }
@@ -282,7 +276,7 @@ impl FileSystem for Files {
         Ok(Graph(vec![Vec::new()]).attributes_of(0))
     }
 
-    fn read_ahead(&self, _: &Call<'_>, files: &[Id]) {
+    fn read_ahead(&self, files: &[Id]) {
         let number = |id: &Id| u16::from_be_bytes(id.as_bytes().try_into().unwrap());
         self.said.lock().push(files.iter().map(number).collect());
     }
