@@ -13,7 +13,7 @@ use crate::kinds::{self, Kind, Takes};
 use crate::open::{Opened, Purpose};
 use crate::storage::Storage;
 use crate::storage::grammar::{parse_size, split_prefix};
-use crate::{escape, gone};
+use crate::{disc_spelling, escape, gone};
 
 /// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,31 +158,13 @@ fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage
         .is_ok();
     match std::str::from_utf8(bytes) {
         Ok(text) if !is_file => {
-            let rest = options.take(text).map_err(usage)?;
-            refuse_other_options(&rest)?;
-            parse_bytes(rest.as_bytes())
+            if let Some(hint) = disc_spelling::behind_iso(text) {
+                return Err(usage(hint));
+            }
+            parse_bytes(options.take(text).map_err(usage)?.as_bytes())
         }
         _ => parse_bytes(bytes),
     }
-}
-
-/// What stands behind the last `?` of a text that names no file, and a file without that.
-fn behind_a_file(text: &str) -> Option<&str> {
-    let (image, options) = text.rsplit_once('?')?;
-    let is_file = Path::new(image).metadata().is_ok_and(|it| !it.is_dir());
-    (is_file && !Path::new(text).exists()).then_some(options)
-}
-
-/// Refuses what stands behind the name of a file where options of a disc do and is none.
-fn refuse_other_options(text: &str) -> anyhow::Result<()> {
-    let Some(others) = behind_a_file(text) else {
-        return Ok(());
-    };
-    let forms = pagewell_disc::OPTIONS.map(|(form, _)| form);
-    let forms = forms.join(", ");
-    Err(usage(format!(
-        "no such file, and '{others}' is no option of a disc (these are {forms})"
-    )))
 }
 
 /// Parses what has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
@@ -222,8 +204,8 @@ fn spelling(text: &OsStr) -> Option<String> {
     if let Some(right) = right_scheme(bytes) {
         return Some(format!("{shown}: is written {}", escape::text(&right)));
     }
-    if let Some(hint) = options_of_a_path(text) {
-        return Some(hint);
+    if let Some(hint) = text.to_str().and_then(disc_spelling::behind_a_path) {
+        return Some(format!("{shown}: {hint}"));
     }
     let at = bytes.windows(2).position(|pair| pair == b":/")?;
     let (before, path) = (&bytes[..at], &bytes[at + 1..]);
@@ -246,14 +228,6 @@ fn spelling(text: &OsStr) -> Option<String> {
     })
 }
 
-/// The right spelling of options of a disc behind a path that is given without a kind.
-fn options_of_a_path(text: &OsStr) -> Option<String> {
-    let shown = text.to_str()?;
-    behind_a_file(shown)?
-        .contains('=')
-        .then(|| format!("{shown}: no such file; options follow iso:, as in iso:{shown}"))
-}
-
 /// What a URL is written as that other programs take, if it can be meant: of NFS there is version 3
 /// only, and what is on this machine is a path.
 fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
@@ -271,8 +245,13 @@ fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
             return (written != start.as_bytes()).then(|| [start.as_bytes(), rest].concat());
         }
     }
-    let path = bytes.strip_prefix(b"file://")?;
-    path.starts_with(b"/").then(|| path.to_vec())
+    if let Some(path) = bytes.strip_prefix(b"file://") {
+        return path.starts_with(b"/").then(|| path.to_vec());
+    }
+    std::str::from_utf8(bytes)
+        .ok()
+        .and_then(disc_spelling::kind_for_tree)
+        .map(String::into_bytes)
 }
 
 fn no_path(prefix: &str) -> anyhow::Error {
@@ -347,8 +326,12 @@ mod tests {
             ("iso:image:", "a path must follow"),
             ("iso:ram:x", "a size is a number"),
             ("iso:dir:a", "a file or device is wanted"),
-            ("iso:Cargo.toml?tre=rr", "'tre=rr' is no option of a disc"),
+            ("iso:Cargo.toml?tre=rr", "'tre' is no option of a disc"),
             ("iso:Cargo.toml?tree=rr&x", "'x' is no option of a disc"),
+            ("Cargo.toml?tre=rr", "iso:Cargo.toml?tree=rr may be meant"),
+            ("iso:Cargo.toml?tree=best", "one of udf, rr"),
+            ("udf:Cargo.toml", "written iso:Cargo.toml?tree=udf"),
+            ("joliet:Cargo.toml", "written iso:Cargo.toml?tree=joliet"),
             ("image:mirror:a,b", "can be read by itself"),
             ("stripe:64k:a,b", "md, LVM, btrfs"),
             ("mirror:a,b", "md, LVM, btrfs"),

@@ -7,10 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::mistakes::Mistakes;
-use crate::gone;
-
-/// As alike as this a key is a misspelling of another (Jaro and Winkler; 1 is the same).
-const ALIKE_MIN: f64 = 0.75;
+use crate::{gone, likeness};
 
 /// A value, and the line that it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,19 +118,13 @@ pub(super) fn unknown(key: &str, table: &str, known: &[&'static str]) -> String 
     if let Some(advice) = gone::advice(key) {
         return advice;
     }
-    let alike = known
-        .iter()
-        .map(|one| (strsim::jaro_winkler(key, one), *one));
-    let nearest = alike
-        .filter(|(likeness, _)| *likeness >= ALIKE_MIN)
-        .max_by(|one, other| one.0.total_cmp(&other.0));
     let place = if table.is_empty() {
         String::new()
     } else {
         format!(" in {table}")
     };
-    match nearest {
-        Some((_, meant)) => format!("unknown key '{key}'{place}, did you mean '{meant}'?"),
+    match likeness::nearest(key, known) {
+        Some(meant) => format!("unknown key '{key}'{place}, did you mean '{meant}'?"),
         None => format!(
             "unknown key '{key}'{place}, which takes {}",
             known.join(", ")

@@ -87,6 +87,10 @@ fn owners_and_modes_are_those_of_the_options() {
             "d.iso?tree=rr",
             "options follow iso:, as in iso:d.iso?tree=rr",
         ),
+        (
+            "d.iso?tre=rr::/both",
+            "'tre' is no option of a disc; iso:d.iso?tree=rr may be meant",
+        ),
         ("iso:d.iso?session=2", "no session 2"),
         (
             "iso:d.iso?tree=best",
