@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use hyper::header::{HeaderValue, IF_MATCH, RANGE};
+use hyper::header::{HeaderValue, RANGE};
 use tokio::time::Instant;
 
 use crate::error::{Error, Result};
@@ -146,24 +146,22 @@ async fn part<S: Service>(
     progress: &mut Progress<'_>,
 ) -> std::result::Result<(), Stopped> {
     let missing = progress.next..progress.range.end;
-    let over = |text: &str| {
-        let text = format!("{}: {text}", call.target.shown());
-        Stopped::Over(Error::Invalid(text))
-    };
     let range = format!("bytes={}-{}", missing.start, missing.end - 1);
-    let range = HeaderValue::try_from(range).map_err(|_| over("no range"))?;
+    let range = HeaderValue::try_from(range).map_err(|_| {
+        let text = format!("{}: no range", call.target.shown());
+        Stopped::Over(Error::Invalid(text))
+    })?;
     call.headers.insert(RANGE, range);
-    if let Some(etag) = progress.version.strong_etag() {
-        let etag = HeaderValue::try_from(etag).map_err(|_| over("no ETag for a header"))?;
-        call.headers.insert(IF_MATCH, etag);
-    }
+    service.pin(call, progress.version).map_err(Stopped::Over)?;
     service.prepare(call).await.map_err(Stopped::Over)?;
     let mut reply = service.transport().follow(call).await?;
     if !reply.head().status.is_success() {
         let body = reply.collect(REFUSAL_BYTES_MAX).await?.unwrap_or_default();
         return Err(Stopped::Refused(Refusal::of(call, reply.head(), &body)));
     }
-    match check(reply.head(), progress.version, &missing, S::IS_STORE) {
+    let mut head = reply.head().clone();
+    S::name_version(&mut head);
+    match check(&head, progress.version, &missing, S::IS_STORE) {
         Verdict::Right => receive(call, &mut reply, progress).await,
         Verdict::Changed => Err(Stopped::Over(Error::Changed)),
         Verdict::Wrong(reason) => Err(Stopped::Wrong(reason)),

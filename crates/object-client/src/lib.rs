@@ -26,7 +26,9 @@ mod handling;
 #[cfg(test)]
 mod histories;
 mod inspect;
+mod json;
 mod location;
+mod lookup;
 mod open;
 mod options;
 mod percent;
@@ -37,6 +39,7 @@ mod remote;
 mod runtime;
 mod s3;
 mod service;
+mod settle;
 mod sign;
 #[cfg(test)]
 mod testing;

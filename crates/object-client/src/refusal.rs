@@ -1,9 +1,10 @@
-//! Answers of failure: what they mean by the code of their XML, then by their status.
+//! Answers of failure: what they mean by the code of their XML or JSON, then by their status.
 
 use hyper::StatusCode;
 use pagewell_base::line::one_line;
 
 use crate::error::Error;
+use crate::json;
 use crate::transport::{Call, Failure, Head};
 use crate::xml;
 
@@ -12,7 +13,7 @@ use crate::xml;
 pub(crate) struct Refusal {
     /// What to do about it.
     pub failure: Failure,
-    /// The code of the XML; empty without.
+    /// The code of the XML, or the reason of the JSON; empty without.
     pub code: String,
     /// The region that the server names.
     pub region: Option<String>,
@@ -34,7 +35,8 @@ const SHOWN_MAX: usize = 200;
 impl Refusal {
     /// What an answer means that is no success.
     pub(crate) fn of(call: &Call, head: &Head, body: &[u8]) -> Self {
-        let said = xml::error(body).unwrap_or_default();
+        let said = xml::error(body).or_else(|| json::error(body));
+        let said = said.unwrap_or_default();
         Self::from_said(call, head, head.status, said)
     }
 
@@ -94,7 +96,9 @@ fn failure(status: StatusCode, code: &str, text: String) -> Failure {
         | "Throttling"
         | "ThrottlingException"
         | "RequestLimitExceeded"
-        | "TooManyRequests" => {
+        | "TooManyRequests"
+        | "rateLimitExceeded"
+        | "userRateLimitExceeded" => {
             return throttled(Error::TryLater(text));
         }
         // The body was damaged or slow on its way, or another change came between.
@@ -106,7 +110,9 @@ fn failure(status: StatusCode, code: &str, text: String) -> Failure {
         | "OperationAborted" => {
             return passing(Error::TryLater(text));
         }
-        "InternalError" => return unclear(Error::TryLater(text)),
+        "InternalError" | "backendError" | "internalError" => {
+            return unclear(Error::TryLater(text));
+        }
         "AccessDenied"
         | "InvalidAccessKeyId"
         | "SignatureDoesNotMatch"
@@ -121,7 +127,7 @@ fn failure(status: StatusCode, code: &str, text: String) -> Failure {
         }
         "NoSuchBucket" | "PermanentRedirect" => return Failure::lasting(Error::Invalid(text)),
         "NotImplemented" => return Failure::lasting(Error::Unsupported(text)),
-        "PreconditionFailed" => return Failure::lasting(Error::Changed),
+        "PreconditionFailed" | "conditionNotMet" => return Failure::lasting(Error::Changed),
         _ => {}
     }
     match status.as_u16() {
@@ -185,6 +191,28 @@ mod tests {
         assert!(!with_code(409, "ObjectParentIsFile").is_passing);
         assert!(with_code(400, "SlowDown").is_throttled);
         assert!(with_code(400, "RequestTimeout").is_passing);
+    }
+
+    #[test]
+    fn reasons_of_json_are_codes() {
+        let with_reason = |status, reason: &str| {
+            let errors = format!("[{{\"reason\": \"{reason}\"}}]");
+            let body =
+                format!("{{\"error\": {{\"message\": \"of a test\", \"errors\": {errors}}}}}");
+            refused(status, &body).failure
+        };
+        assert_eq!(with_reason(412, "conditionNotMet").error, Error::Changed);
+        // A quota of requests is a refusal of a right by its status alone.
+        assert!(with_reason(403, "rateLimitExceeded").is_throttled);
+        assert!(with_reason(403, "userRateLimitExceeded").is_throttled);
+        assert!(with_reason(429, "x").is_throttled);
+        assert!(with_reason(503, "backendError").is_unclear);
+        assert!(with_reason(410, "backendError").is_passing);
+        assert_eq!(with_reason(404, "notFound").error, Error::NotFound);
+        let denied = with_reason(403, "forbidden").error.to_string();
+        assert_eq!(denied, "PUT http://h/b/k: forbidden (403): of a test");
+        let lost = with_reason(401, "authError");
+        assert!(!lost.is_passing && matches!(lost.error, Error::Denied(_)));
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::future::Future;
 
 use hyper::StatusCode;
+use hyper::header::{HeaderValue, IF_MATCH};
 
 use crate::activity::Kind;
 use crate::error::{Error, Result};
 use crate::refusal::Refusal;
 use crate::transport::{Call, Failure, Head, Transport};
+use crate::version::Version;
 
 /// Bytes of the answer to a request that was refused.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
@@ -32,6 +34,25 @@ pub(crate) trait Service: Send + Sync + 'static {
 
     /// A call was answered behind its redirects.
     fn answered(&self, call: &Call, tried: &Call);
+
+    /// Wants of a call for bytes that the object is this version still.
+    ///
+    /// # Errors
+    /// When a request cannot hold the name of the version.
+    fn pin(&self, call: &mut Call, version: &Version) -> Result<()> {
+        if let Some(etag) = version.strong_etag() {
+            let etag = HeaderValue::try_from(etag).map_err(|_| {
+                let shown = call.target.shown();
+                Error::Invalid(format!("{shown}: no ETag for a header"))
+            })?;
+            call.headers.insert(IF_MATCH, etag);
+        }
+        Ok(())
+    }
+
+    /// Gives the head of an answer with bytes the ETag by which versions are compared, where a
+    /// store has another name for them.
+    fn name_version(_head: &mut Head) {}
 }
 
 /// An answer of success.

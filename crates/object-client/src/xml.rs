@@ -129,7 +129,7 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What an error of S3 says.
+/// What an error of a store says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     /// The code.

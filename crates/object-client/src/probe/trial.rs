@@ -12,7 +12,7 @@ use pagewell_base::sync::Mutex;
 use super::Answer;
 use crate::error::{Error, Result};
 use crate::remote::{ListQuery, Remote, Sink};
-use crate::s3;
+use crate::settle::token;
 use crate::version::Version;
 use crate::writable::{Condition, Metadata, Upload, WritableRemote};
 
@@ -73,7 +73,7 @@ impl Trial {
     pub(super) fn new(remote: Arc<dyn Remote>, folder: &str, until: Instant) -> Result<Self> {
         Ok(Self {
             remote,
-            folder: format!("{folder}.pagewell-probe-{}/", s3::token()?),
+            folder: format!("{folder}.pagewell-probe-{}/", token()?),
             until,
             keys: Mutex::new(BTreeSet::new()),
             uploads: Mutex::new(Vec::new()),

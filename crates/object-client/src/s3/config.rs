@@ -14,14 +14,10 @@
 //!
 //! Keys are not looked for here.
 
-use std::fs::File;
-use std::io::Read as _;
-
 use crate::error::{Error, Result};
+use crate::lookup::read;
 use crate::options::Options;
 
-/// Bytes of a file.
-pub(crate) const FILE_BYTES_MAX: u64 = 1024 * 1024;
 const REGION: &str = "us-east-1";
 
 /// What is settled before keys are needed.
@@ -48,15 +44,6 @@ pub(crate) struct Session {
     pub account: String,
     /// Role in the account.
     pub role: String,
-}
-
-/// Reads a file that people write, bounded.
-pub(crate) fn read(path: &str) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?
-        .take(FILE_BYTES_MAX)
-        .read_to_end(&mut bytes)?;
-    Ok(bytes)
 }
 
 impl Settings {

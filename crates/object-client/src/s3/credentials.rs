@@ -7,30 +7,16 @@
 //! sign-on, and takes a command of `credential_process` apart at spaces. The AWS command line
 //! helps: `credential_process = aws configure export-credentials --profile NAME --format process`.
 
-use std::fmt;
-use std::time::Duration;
-
-use bytes::Bytes;
-use hyper::http;
 use pagewell_base::line::one_line;
 use reqsign_aws_core::{Credential, DefaultCredentialProvider, SSOCredentialProvider};
-use reqsign_core::{
-    CommandExecute, CommandOutput, Context, Env, FileRead, HttpSend, OsEnv, ProvideCredential,
-    SigningCredential,
-};
+use reqsign_core::{Context, Env, OsEnv, ProvideCredential, SigningCredential};
 use tokio::sync::Mutex;
 
-use super::config::{self, Settings};
-use crate::activity::Kind;
+use super::config::Settings;
 use crate::error::{Error, Result};
-use crate::location::Origin;
+use crate::lookup;
 use crate::options::{Keys, Options};
-use crate::transport::{Call, Target, Transport};
-
-/// Bytes of an answer with keys.
-const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// How long a server of keys may take: one that is not there should be known soon.
-const PATIENCE: Duration = Duration::from_secs(5);
+use crate::transport::Transport;
 
 /// Where keys come from.
 pub(crate) struct Credentials {
@@ -42,12 +28,7 @@ pub(crate) struct Credentials {
 
 impl Credentials {
     pub(crate) fn new(options: &Options, settings: &Settings) -> Self {
-        let patient = Options {
-            connect: PATIENCE.min(options.connect),
-            stall: PATIENCE,
-            ..options.clone()
-        };
-        Self::with(options, settings, OsEnv, Transport::new(&patient).of_web())
+        Self::with(options, settings, OsEnv, lookup::transport(options))
     }
 
     /// The same with an environment and with connections that are given.
@@ -74,15 +55,10 @@ impl Credentials {
             // A profile that a URL names goes before what the environment holds.
             builder = builder.no_env();
         }
-        let context = Context::new()
-            .with_env(environment)
-            .with_file_read(Files)
-            .with_command_execute(Programs)
-            .with_http_send(Requests(transport));
         Self {
             given: options.keys.clone(),
             provider: builder.build(),
-            context,
+            context: lookup::context(environment, transport),
             known: Mutex::new(None),
         }
     }
@@ -132,81 +108,6 @@ fn keys(credential: &Credential) -> Keys {
         access_key_id: credential.access_key_id.clone(),
         secret_access_key: credential.secret_access_key.clone(),
         session_token: credential.session_token.clone(),
-    }
-}
-
-fn failed(text: impl fmt::Display) -> reqsign_core::Error {
-    reqsign_core::Error::unexpected(text.to_string())
-}
-
-#[derive(Debug)]
-struct Files;
-
-impl FileRead for Files {
-    async fn file_read(&self, path: &str) -> reqsign_core::Result<Vec<u8>> {
-        config::read(path).map_err(failed)
-    }
-}
-
-#[derive(Debug)]
-struct Programs;
-
-impl CommandExecute for Programs {
-    async fn command_execute(
-        &self,
-        program: &str,
-        arguments: &[&str],
-    ) -> reqsign_core::Result<CommandOutput> {
-        let mut command = std::process::Command::new(program);
-        command.args(arguments).stdin(std::process::Stdio::null());
-        let ran = tokio::task::spawn_blocking(move || command.output()).await;
-        let output = ran.map_err(failed)?.map_err(failed)?;
-        Ok(CommandOutput {
-            status: output.status.code().unwrap_or(-1),
-            stdout: output.stdout,
-            stderr: output.stderr,
-        })
-    }
-}
-
-struct Requests(Transport);
-
-impl fmt::Debug for Requests {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("Requests")
-    }
-}
-
-impl HttpSend for Requests {
-    async fn http_send(
-        &self,
-        request: http::Request<Bytes>,
-    ) -> reqsign_core::Result<http::Response<Bytes>> {
-        let (parts, body) = request.into_parts();
-        let (origin, _) = Origin::parse(&parts.uri.to_string()).map_err(failed)?;
-        let path = parts.uri.path_and_query();
-        let target = Target {
-            origin,
-            path_and_query: path.map_or("/", http::uri::PathAndQuery::as_str).to_owned(),
-        };
-        let mut call = Call::new(Kind::Get, parts.method, target);
-        call.headers = parts.headers;
-        call.body = body;
-        let mut reply = self
-            .0
-            .follow(&mut call)
-            .await
-            .map_err(|failure| failed(failure.error))?;
-        let head = reply.head().clone();
-        let body = reply
-            .collect(ANSWER_BYTES_MAX)
-            .await
-            .map_err(|failure| failed(failure.error))?
-            .ok_or_else(|| failed("an answer is too long"))?;
-        let mut response = http::Response::new(Bytes::from(body));
-        *response.status_mut() = head.status;
-        *response.headers_mut() = head.headers;
-        Ok(response)
     }
 }
 
@@ -412,7 +313,7 @@ mod tests {
             endpoint: None,
             region: "us-east-1".to_owned(),
             profile: None,
-            session: Some(config::Session {
+            session: Some(crate::s3::config::Session {
                 name: "own".to_owned(),
                 region: "eu-1".to_owned(),
                 account: "1".to_owned(),

@@ -30,6 +30,7 @@ use crate::refusal::Refusal;
 use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
 use crate::runtime;
 use crate::service::{Service, Wanted, exchange};
+use crate::settle::Store;
 use crate::sign;
 use crate::transport::{Call, Signing, Target, Transport};
 use crate::version::Version;
@@ -38,7 +39,6 @@ use config::Settings;
 use credentials::Credentials;
 #[cfg(test)]
 pub(crate) use write::put;
-pub(crate) use write::token;
 
 /// Bytes of a key.
 const KEY_BYTES_MAX: usize = 1024;
@@ -258,6 +258,12 @@ impl Service for Bucket {
 
     fn answered(&self, _call: &Call, _tried: &Call) {
         self.is_proven.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Store for Bucket {
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        Self::head(self, key).await
     }
 }
 

@@ -11,13 +11,14 @@ use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use super::listing::Encoding;
-use super::write::{self, Settled, carry, condition, describe, settled, token, unmet};
+use super::write::{self, carry, condition, describe};
 use super::{ANSWER_BYTES_MAX, Bucket, LIST_BYTES_MAX};
 use crate::activity::Kind;
 use crate::date;
 use crate::error::{Error, Result};
 use crate::percent;
 use crate::service::{Answer, Ended, Wanted, exchange};
+use crate::settle::{Settled, settle, settled, token, unmet};
 use crate::transport::{Call, Target};
 use crate::version::{Version, quoted};
 use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
@@ -201,7 +202,7 @@ pub(crate) async fn complete(
             length_bytes,
         }),
         None => {
-            let made = write::settle(bucket, &upload.key, &upload.token).await?;
+            let made = settle(bucket, &upload.key, &upload.token).await?;
             made.ok_or_else(|| unmet(Error::Changed, wanted))
         }
     }

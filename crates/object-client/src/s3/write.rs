@@ -21,28 +21,18 @@ use super::{ANSWER_BYTES_MAX, Bucket};
 use crate::activity::Kind;
 use crate::error::{Error, Result};
 use crate::inspect::METADATA;
-use crate::service::{Answer, Ended, Wanted, exchange};
+use crate::service::{Wanted, exchange};
+use crate::settle::{Settled, TOKEN, deleted, settle, settled, token};
 use crate::sign::hex;
 use crate::transport::{Call, Head};
 use crate::version::{Version, quoted};
 use crate::writable::{Condition, Metadata};
 use crate::xml;
 
-/// The metadata that names the change by which an object was made.
-pub(crate) const TOKEN: &str = "pagewell-write";
 const MD5: HeaderName = HeaderName::from_static("content-md5");
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 /// Objects of one request to delete many.
 const DELETED_MAX: usize = 1000;
-
-/// A token that no other change has.
-pub(crate) fn token() -> Result<String> {
-    let mut random = [0; 16];
-    let flags = rustix::rand::GetRandomFlags::empty();
-    rustix::rand::getrandom(&mut random[..], flags)
-        .map_err(|error| Error::Invalid(format!("random numbers: {error}")))?;
-    Ok(hex(&random))
-}
 
 fn value(bytes: &[u8], what: &str) -> Result<HeaderValue> {
     HeaderValue::from_bytes(bytes)
@@ -119,60 +109,6 @@ pub(crate) fn etag(call: &Call, head: &Head, md5: &str) -> Result<Option<String>
     Ok(Some(etag))
 }
 
-/// What a failed condition means.
-pub(crate) fn unmet(error: Error, condition: &Condition) -> Error {
-    match (error, condition) {
-        (Error::Changed, Condition::Absent) => Error::Exists,
-        (error, _) => error,
-    }
-}
-
-/// The version of the object `key`, if the change of `token` has made it.
-pub(crate) async fn settle(bucket: &Bucket, key: &str, token: &str) -> Result<Option<Version>> {
-    match bucket.head(key).await {
-        Ok(info) => {
-            let found = info.metadata.iter().find(|(name, _)| name == TOKEN);
-            let is_own = match found {
-                Some((_, value)) => value == token.as_bytes(),
-                // One server keeps no metadata of a folder's marker, which is as good as any other.
-                None => key.ends_with('/') && info.version.length_bytes == 0,
-            };
-            Ok(is_own.then_some(info.version))
-        }
-        Err(Error::NotFound) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-/// The end of a change that a token marks: its answer, or the version that it made unseen.
-pub(crate) enum Settled {
-    Answered(Answer),
-    Made(Version),
-}
-
-/// Looks whether a change happened of which an answer was lost.
-pub(crate) async fn settled(
-    bucket: &Bucket,
-    ended: Ended,
-    key: &str,
-    token: &str,
-    condition: &Condition,
-) -> Result<Settled> {
-    let error = match ended.result {
-        Ok(answer) => return Ok(Settled::Answered(answer)),
-        Err(error) => error,
-    };
-    if !ended.is_unclear {
-        return Err(unmet(error, condition));
-    }
-    // Where that cannot be learned, a failed condition may be this change itself.
-    match settle(bucket, key, token).await {
-        Ok(Some(version)) => Ok(Settled::Made(version)),
-        Err(open @ (Error::Unreachable(_) | Error::TryLater(_) | Error::Denied(_))) => Err(open),
-        Ok(None) | Err(_) => Err(unmet(error, condition)),
-    }
-}
-
 pub(crate) async fn put(
     bucket: &Bucket,
     key: &str,
@@ -213,17 +149,7 @@ pub(crate) async fn delete(bucket: &Bucket, key: &str, wanted: &Condition) -> Re
     let mut call = Call::new(Kind::Delete, Method::DELETE, target);
     condition(&mut call.headers, wanted)?;
     let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    match ended.result {
-        Ok(_) => Ok(()),
-        // It is gone, perhaps by a try whose answer was lost.
-        Err(Error::NotFound) if *wanted == Condition::Always || ended.is_unclear => Ok(()),
-        Err(Error::Changed) if ended.is_unclear => match bucket.head(key).await {
-            Err(Error::NotFound) => Ok(()),
-            Ok(_) => Err(Error::Changed),
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
-    }
+    deleted(bucket, ended, key, wanted).await
 }
 
 /// The body of a request to delete many.

@@ -54,8 +54,10 @@ pub(crate) struct Call {
     pub target: Target,
     /// Headers, but for those that each request has.
     pub headers: HeaderMap,
-    /// The body.
+    /// The body, but for what stands around it.
     pub body: Bytes,
+    /// What goes before and behind the body, where that is one of several parts.
+    pub frame: [Bytes; 2],
     /// Its SHA-256 in hexadecimal digits; empty where nothing is signed.
     pub body_hash: String,
     /// Without it, it is not signed.
@@ -72,6 +74,7 @@ impl Call {
             target,
             headers: HeaderMap::new(),
             body: Bytes::new(),
+            frame: [Bytes::new(), Bytes::new()],
             body_hash: String::new(),
             signing: None,
             patience: Duration::ZERO,
@@ -86,6 +89,17 @@ impl Call {
     /// Whether it or its answer has a body of objects.
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.kind, Kind::Get) || !self.body.is_empty()
+    }
+
+    /// All that is sent as its body, in order.
+    pub(crate) fn pieces(&self) -> [Bytes; 3] {
+        let [before, behind] = self.frame.clone();
+        [before, self.body.clone(), behind]
+    }
+
+    /// How many bytes that is.
+    pub(crate) fn body_bytes(&self) -> usize {
+        self.pieces().iter().map(Bytes::len).sum()
     }
 
     /// A failure names what it is about.

@@ -180,7 +180,7 @@ impl Transport {
         let host = self.host(&call.target.origin)?;
         host.wait_pause().await;
         let mut slot = host.slot(call.has_body()).await?;
-        self.counts.request(call.kind, call.body.len() as u64);
+        self.counts.request(call.kind, call.body_bytes() as u64);
         for _ in 0..CLOSED_MAX {
             let connection = host
                 .connection(slot, self.connect.as_ref(), &self.counts)
@@ -195,7 +195,7 @@ impl Transport {
 
     async fn send(&self, call: &Call, mut connection: Connection) -> Result<Sent, Failure> {
         let progress = Progress::new();
-        let payload = Payload::new(call.body.clone(), Arc::clone(&progress));
+        let payload = Payload::new(call.pieces(), Arc::clone(&progress));
         let request = request(call, payload)?;
         let began = Instant::now();
         let stall = self.stall.max(call.patience);
@@ -261,11 +261,12 @@ fn request(call: &Call, payload: Payload) -> Result<Request<Payload>, Failure> {
     }
     let host = HeaderValue::try_from(call.target.origin.authority());
     headers.insert(HOST, host.map_err(|_| invalid("no name of a host"))?);
-    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let identity = HeaderValue::from_static("identity");
+    headers.entry(ACCEPT_ENCODING).or_insert(identity);
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     if !call.is_reading() {
         // Left to itself, hyper has none for an empty body, which some servers refuse.
-        headers.insert(CONTENT_LENGTH, HeaderValue::from(call.body.len()));
+        headers.insert(CONTENT_LENGTH, HeaderValue::from(call.body_bytes()));
     }
     let mut request = Request::new(payload);
     *request.method_mut() = call.method.clone();

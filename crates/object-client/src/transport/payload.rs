@@ -59,17 +59,17 @@ impl Progress {
 /// The body of one try.
 #[derive(Debug)]
 pub(crate) struct Payload {
-    rest: Bytes,
+    /// What is still to be sent; what is empty is sent.
+    rest: [Bytes; 3],
     progress: Arc<Progress>,
 }
 
 impl Payload {
-    pub(crate) fn new(body: Bytes, progress: Arc<Progress>) -> Self {
-        progress.is_whole.store(body.is_empty(), Ordering::Relaxed);
-        Self {
-            rest: body,
-            progress,
-        }
+    pub(crate) fn new(rest: [Bytes; 3], progress: Arc<Progress>) -> Self {
+        let payload = Self { rest, progress };
+        let is_whole = payload.is_end_stream();
+        payload.progress.is_whole.store(is_whole, Ordering::Relaxed);
+        payload
     }
 }
 
@@ -82,21 +82,22 @@ impl Body for Payload {
         _context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         self.progress.note();
-        if self.rest.is_empty() {
+        let Some(rest) = self.rest.iter_mut().find(|rest| !rest.is_empty()) else {
             return Poll::Ready(None);
-        }
-        let length = self.rest.len().min(PIECE_BYTES);
-        let piece = self.rest.split_to(length);
-        let is_whole = self.rest.is_empty();
+        };
+        let length = rest.len().min(PIECE_BYTES);
+        let piece = rest.split_to(length);
+        let is_whole = self.is_end_stream();
         self.progress.is_whole.store(is_whole, Ordering::Relaxed);
         Poll::Ready(Some(Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.rest.is_empty()
+        self.rest.iter().all(Bytes::is_empty)
     }
 
     fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(u64::try_from(self.rest.len()).unwrap_or(u64::MAX))
+        let length: usize = self.rest.iter().map(Bytes::len).sum();
+        SizeHint::with_exact(u64::try_from(length).unwrap_or(u64::MAX))
     }
 }

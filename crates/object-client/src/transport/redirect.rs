@@ -2,7 +2,7 @@
 //! signature to a host that has nothing to do with it.
 
 use hyper::StatusCode;
-use hyper::header::LOCATION;
+use hyper::header::{AUTHORIZATION, LOCATION};
 
 use crate::error::Error;
 use crate::location::Origin;
@@ -37,10 +37,12 @@ pub(crate) fn target(call: &Call, head: &Head) -> Result<Option<Target>, Error> 
     if call.target.origin.is_https && !target.origin.is_https {
         return Err(refused("this would give up TLS"));
     }
-    let is_known = target.origin.host == call.target.origin.host
-        || target.origin.host.ends_with(".amazonaws.com");
-    if call.signing.is_some() && !is_known {
+    let is_same = target.origin.host == call.target.origin.host;
+    if call.signing.is_some() && !is_same && !target.origin.host.ends_with(".amazonaws.com") {
         return Err(refused("requests are not signed for other hosts"));
+    }
+    if call.headers.contains_key(AUTHORIZATION) && !is_same {
+        return Err(refused("no other host gets a token"));
     }
     Ok(Some(target))
 }
@@ -152,5 +154,11 @@ mod tests {
         assert!(led(&call, 307, "https://elsewhere/a").is_err());
         assert!(led(&call, 307, "https://h/b").is_ok());
         assert!(led(&call, 307, "https://b.s3-eu-1.amazonaws.com/b").is_ok());
+        call.signing = None;
+        assert!(led(&call, 307, "https://elsewhere/a").is_ok());
+        let token = HeaderValue::from_static("Bearer token");
+        call.headers.insert(AUTHORIZATION, token);
+        assert!(led(&call, 307, "https://elsewhere/a").is_err());
+        assert!(led(&call, 307, "https://h/b").is_ok());
     }
 }
