@@ -43,6 +43,7 @@ test  klibc-utils         /usr/lib/klibc/bin/nfsmount
 test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
 test  udftools            mkudffs
 test  mame-tools          chdman
+test  fdisk               sfdisk
 images xorriso            xorriso
 images genisoimage        genisoimage
 images libarchive-tools   bsdtar

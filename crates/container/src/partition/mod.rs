@@ -113,6 +113,16 @@ mod tests {
     }
 
     #[test]
+    fn logical() {
+        let mut disk = disk();
+        mbr_entry(&mut disk, 1, 0x0f, 100, 900);
+        let sectors = u32::try_from(volume().len() / 512).unwrap();
+        let record = &mut disk[100 * 512..];
+        mbr_entry(record, 0, 0x83, 100, sectors);
+        expect(&disk, "partition 5 (MBR, at byte 102400)");
+    }
+
+    #[test]
     fn gpt() {
         for block in [512usize, 4096] {
             let mut disk = disk();
