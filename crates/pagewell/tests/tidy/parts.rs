@@ -25,7 +25,7 @@ const OPEN: [(&str, usize); 13] = [
     ("nfs3d", 12),
     ("pagewell", 218),
     ("source-dir", 15),
-    ("source-image", 10),
+    ("source-image", 9),
     ("source-iso", 14),
     ("source-ram", 16),
     ("sunrpc", 42),
