@@ -18,7 +18,7 @@ use crate::call::{NfsCall, kind};
 use crate::observed::Summary;
 use pagewell_export::exports::Served;
 use pagewell_export::shown::{object, text_of};
-use pagewell_rpcd::answer::{credentials_of, decode};
+use pagewell_rpcd::call::{credentials_of, decode};
 use pagewell_rpcd::slow::Kind;
 
 /// The target of the events.

@@ -3,9 +3,9 @@
 use pagewell_export::exports::{Caller, Served};
 use pagewell_export::shown::is_detailed;
 use pagewell_fs as fs;
-use pagewell_rpcd::answer::{Done, Unanswered, count_answer, credentials_of, decode, unanswered};
 use pagewell_rpcd::call::{Answer, Class, Request};
-use pagewell_rpcd::reply::batch::{Batch, Mark};
+use pagewell_rpcd::call::{Done, Unanswered, count_answer, credentials_of, decode, unanswered};
+use pagewell_rpcd::reply::{Batch, Mark};
 use pagewell_rpcd::slow::{Kind, Subjects};
 use pagewell_sunrpc::nfs3::{self, Procedure, Status};
 use pagewell_sunrpc::rpc::{self, Call};

@@ -8,7 +8,7 @@ use pagewell_sunrpc::nfs3::{
 
 use crate::convert::{WireIdentity, WireTarget, set_attributes};
 use crate::handler::{Abort, Nfs3Handler};
-use pagewell_rpcd::answer::Done;
+use pagewell_rpcd::call::Done;
 
 pub(super) fn create(
     handler: &mut Nfs3Handler<'_>,

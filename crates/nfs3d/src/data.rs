@@ -19,8 +19,8 @@ use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 use crate::convert::{self, WireIdentity, WireTarget};
 use crate::handler::{Abort, Nfs3Handler, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::volume::SIZE_MAX;
-use pagewell_rpcd::answer::Done;
-use pagewell_rpcd::reply::batch::Piece;
+use pagewell_rpcd::call::Done;
+use pagewell_rpcd::reply::Piece;
 use pagewell_rpcd::reply::file_range::{FileRange, is_resident};
 
 /// Longest READ whose data is copied into the block. For longer ones sendfile is fastest in 34 of
@@ -229,7 +229,7 @@ impl Head {
 mod tests {
     use super::*;
     use pagewell_fs::OpenFile;
-    use pagewell_rpcd::reply::batch::Batch;
+    use pagewell_rpcd::reply::Batch;
     use std::io::Write;
 
     fn copied(promised: u32) -> (Option<Done>, Vec<u8>) {

@@ -18,7 +18,7 @@ use pagewell_sunrpc::xdr::{Encode, Encoder, encode_item};
 use crate::convert::{WireIdentity, WireTarget};
 use crate::handler::{Abort, LISTING_BYTES_MAX, Nfs3Handler};
 use pagewell_export::exports::Target;
-use pagewell_rpcd::answer::Done;
+use pagewell_rpcd::call::Done;
 
 /// A present `post_op_attr` and the verifier, before the first entry.
 const HEAD_BYTES: usize = 96;

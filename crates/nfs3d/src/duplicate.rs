@@ -10,7 +10,7 @@ use pagewell_counters::names;
 use pagewell_policy::reply_cache::{Held, Key, Moved, Place, ReplyCache, SentAt, Verdict};
 
 use crate::duplicate::identity::Digester;
-use pagewell_rpcd::connection::line::{ConnectionLine, now};
+use pagewell_rpcd::connection::ConnectionLine;
 use pagewell_rpcd::connection::{Connection, since_start};
 use pagewell_rpcd::share::Address;
 
@@ -102,13 +102,19 @@ impl Duplicates {
     pub fn look_again(&self, call: Undecided, connection: &Connection) -> Seen {
         let Undecided { key, place, held } = call;
         let line = (&connection.line, place);
-        let verdict = self.cache.lock().look(&key, line, Some(held), now());
+        let verdict = self
+            .cache
+            .lock()
+            .look(&key, line, Some(held), since_start(Instant::now()));
         seen(verdict, (key, place))
     }
 
     /// Keeps the reply of a finished call, sent at `sent_at`.
     pub fn finish(&self, key: &Key, reply: &[u8], sent_at: SentAt) {
-        let pushed_out = self.cache.lock().finish(key, reply, sent_at, now());
+        let pushed_out = self
+            .cache
+            .lock()
+            .finish(key, reply, sent_at, since_start(Instant::now()));
         names::DUPLICATES_PUSHED_OUT.add(pushed_out as u64);
     }
 

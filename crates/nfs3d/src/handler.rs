@@ -2,8 +2,8 @@
 
 use pagewell_export::exports::{Caller, Served, ServedExport, Target};
 use pagewell_fs as fs;
-use pagewell_rpcd::answer::{Done, Unanswered};
-use pagewell_rpcd::reply::batch::{Batch, Mark, Piece};
+use pagewell_rpcd::call::{Done, Unanswered};
+use pagewell_rpcd::reply::{Batch, Mark, Piece};
 use pagewell_sunrpc::nfs3::{Failure, Handle, Status};
 use pagewell_sunrpc::rpc::Refusal;
 use pagewell_sunrpc::xdr::{Encode, Encoder};

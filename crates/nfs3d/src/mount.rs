@@ -25,9 +25,8 @@ use pagewell_export::exports::{Caller, Served, components};
 use pagewell_export::handles::WireHandle;
 use pagewell_export::pseudo_tree::PseudoTree;
 use pagewell_export::shown::{About, OtherCall, text_of};
-use pagewell_rpcd::answer::{Done, Unanswered, answer_with, decode};
-use pagewell_rpcd::call::{Answer, Class, Request, refuse};
-use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::call::{Answer, Class, Done, Request, Unanswered, answer_with, decode, refuse};
+use pagewell_rpcd::reply::Batch;
 use pagewell_rpcd::slow::{Subject, Subjects};
 
 /// The accept status in a reply.

@@ -8,7 +8,7 @@ use pagewell_sunrpc::nfs3::{
 use crate::convert::{WireIdentity, WireTarget};
 use crate::handler::{Abort, Nfs3Handler};
 use pagewell_export::exports::Target;
-use pagewell_rpcd::answer::Done;
+use pagewell_rpcd::call::Done;
 
 /// REMOVE or RMDIR.
 pub(super) fn remove(

@@ -29,7 +29,7 @@ use pagewell_policy::reply_cache::{Key, SentAt};
 use pagewell_rpcd::call::{Answer, CallName, Class, Request, refuse};
 use pagewell_rpcd::connection::Connection;
 use pagewell_rpcd::program::{Decision, Later};
-use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::reply::Batch;
 use pagewell_rpcd::slow::Kind;
 use pagewell_sunrpc::nfs3::{self, Procedure};
 use pagewell_sunrpc::rpc::{self, Call, Refusal};

@@ -8,7 +8,7 @@ use pagewell_sunrpc::nfs3::{
 
 use crate::convert::{self, WireIdentity, WireTarget};
 use crate::handler::{Abort, Nfs3Handler};
-use pagewell_rpcd::answer::Done;
+use pagewell_rpcd::call::Done;
 
 pub(super) fn getattr(handler: &mut Nfs3Handler<'_>, object: Handle<'_>) -> Result<Done, Abort> {
     let target = handler.target(object)?;

@@ -6,7 +6,7 @@ use pagewell_sunrpc::nfs3::{
 
 use crate::convert::WireTarget;
 use crate::handler::{Abort, Nfs3Handler, READ_BYTES_MAX, WRITE_BYTES_MAX};
-use pagewell_rpcd::answer::Done;
+use pagewell_rpcd::call::Done;
 
 /// Size of READDIR that suits both sides.
 const DIRECTORY_BYTES_PREFERRED: u32 = 64 << 10;

@@ -12,10 +12,9 @@ use pagewell_sunrpc::xdr::{Decoder, Encoder, encode_item, encode_list_end};
 use pagewell_sunrpc::{mount3, nfs3, nlm4, nsm};
 
 use pagewell_nfs3d::duplicate::Pending;
-use pagewell_rpcd::answer::decode;
-use pagewell_rpcd::call::{Answer, refuse};
+use pagewell_rpcd::call::{Answer, decode, refuse};
 use pagewell_rpcd::connection::Connection;
-use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::reply::Batch;
 
 /// Served programs and versions.
 const SERVED: [(u32, u32); 7] = [

@@ -30,11 +30,10 @@ use crate::locks::Locks;
 use crate::locks::calls::Context;
 use pagewell_export::exports::{Caller, Served, Target};
 use pagewell_export::shown::{self, About, OtherCall, words};
-use pagewell_rpcd::answer::{Unanswered, credentials_of, decode};
 use pagewell_rpcd::bounds::Bounds;
-use pagewell_rpcd::call::{Answer, Class};
+use pagewell_rpcd::call::{Answer, Class, Unanswered, credentials_of, decode};
 use pagewell_rpcd::connection::Connection;
-use pagewell_rpcd::reply::batch::Batch;
+use pagewell_rpcd::reply::Batch;
 use pagewell_rpcd::slow::{self, Subject, Subjects};
 
 /// Longest cookie of a reply (`MAXNETOBJ_SZ`).

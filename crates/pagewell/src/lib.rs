@@ -36,7 +36,7 @@
 //! 4. Small payloads are copied into the block of replies ([`rpcd::reply`]); of large ones pages
 //!    are sent from where they are, and a file's range goes from the kernel's cache, by sendfile
 //!    ([`rpcd::reply::file_range`]).
-//! 5. [`rpcd::reply::send_queue`] sends all replies that are ready in one system call;
+//! 5. [`rpcd::reply`] sends all replies that are ready in one system call;
 //!    [`pagewell_counters::procedures`] has counted the call and its time.
 //!
 //! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then

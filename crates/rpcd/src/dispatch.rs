@@ -25,7 +25,7 @@ use crate::call::{CallName, Class, Job, Request, WaitingCall};
 use crate::connection::Connection;
 use crate::pool::{Flow, Pool};
 use crate::program::{Decision, Later, Program};
-use crate::reply::batch::Batch;
+use crate::reply::Batch;
 use crate::share::Address;
 use crate::slow::{Kind, Subjects};
 

@@ -6,7 +6,6 @@
 //! [replies](reply) that leaves with one system call. Calls that may block go to the [`pool`].
 
 pub mod acceptor;
-pub mod answer;
 pub mod bounds;
 pub mod call;
 pub mod clients;

@@ -18,7 +18,7 @@ use std::time::Instant;
 
 use crate::call::{Answer, CallName, Request};
 use crate::connection::Connection;
-use crate::reply::batch::Batch;
+use crate::reply::Batch;
 use crate::usage::ExportLabel;
 
 /// How a program defers a call whose object is stalled.

@@ -19,7 +19,7 @@ use crate::pulse::{Beats, Pulse};
 use crate::receive::reader::Reader;
 use crate::receive::readers::Readers;
 use crate::receive::receiver::Shared;
-use crate::request_memory::budget::{REQUEST_BYTES_MAX, RequestBudget};
+use crate::request_memory::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::share::Shares;
 
 /// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack;

@@ -59,7 +59,7 @@ use crate::receive::ending;
 use crate::receive::following::Following;
 use crate::receive::readers::ReaderHandle;
 use crate::receive::receiver::{Line, Receiver, SCRATCH_BYTES, Shared, Turn};
-use crate::reply::batch::Batch;
+use crate::reply::Batch;
 use crate::share::Address;
 
 /// Closes a connection whose record or replies make no progress for this long.

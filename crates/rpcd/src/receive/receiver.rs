@@ -17,9 +17,9 @@ use crate::call::{Answer, CallName, Job, Request, WaitingCall, refuse_oversized}
 use crate::connection::{Charge, Connection};
 use crate::dispatch::Dispatcher;
 use crate::program::{Later, Program};
-use crate::reply::batch::Batch;
-use crate::request_memory::budget::{Buffer, RECORD_BYTES_MAX, RequestBudget};
-use crate::request_memory::record::RecordMemory;
+use crate::reply::Batch;
+use crate::request_memory::RecordMemory;
+use crate::request_memory::{Buffer, RECORD_BYTES_MAX, RequestBudget};
 use crate::share::Address;
 
 /// Larger records get memory of their own, which a waiting call keeps.

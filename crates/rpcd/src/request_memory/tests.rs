@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use pagewell_sunrpc::record::{LAST_FRAGMENT, Progress};
+
 use super::*;
 use crate::connection::inbox::Inbox;
 
@@ -154,4 +156,65 @@ fn an_export_whose_storage_hangs_leaves_room_for_others() {
     assert!(grown(&mut other, MIB));
     held.clear();
     assert_eq!(memory.state.lock().by_export.used(), 0);
+}
+
+const RECORD_BYTES: usize = 64 << 10;
+
+/// A record of [`RECORD_BYTES`] that has its first step, while others hold all other memory.
+fn waiting(budget: &Arc<RequestBudget>, budget_bytes: usize) -> (RecordMemory, [Buffer; 2]) {
+    let of = |last| Address::of(IpAddr::from([10, 0, 0, last]));
+    let waker = Waker::new(Inbox::new().unwrap(), 1);
+    let mut memory = RecordMemory::new(budget, of(1), waker);
+    let mut assembly = Assembly::new(RECORD_BYTES);
+    let next = [0; BEGINNING_BYTES];
+    let mut gives = || memory.give(&mut assembly, RECORD_BYTES, true, |_| None, &next);
+    assert!(gives());
+    // The one that may have more than there is.
+    let mut first = Lease::new(budget, of(2), 2);
+    assert!(first.grow(STEP_BYTES, RECORD_BYTES, None).is_some());
+    let others = budget.taken(budget_bytes - 2 * STEP_BYTES);
+    assert!(first.grow(RECORD_BYTES, RECORD_BYTES, None).is_some());
+    assert!(!gives());
+    assert!(memory.waits);
+    (memory, [others, Buffer::cut_short(Vec::new(), first)])
+}
+
+#[test]
+fn a_record_that_has_come_outlives_those_it_waits_for() {
+    let budget_bytes = 16 * STEP_BYTES;
+    let budget = RequestBudget::new(budget_bytes);
+    let (mut memory, _others) = waiting(&budget, budget_bytes);
+    let after = |seconds| memory.since + Duration::from_secs(seconds);
+    let (early, late, last) = (after(4), after(6), after(11));
+    assert!(!memory.is_overdue(early, false, || 0), "it has some time");
+    assert!(memory.is_overdue(late, false, || 100), "little has come");
+    assert!(!memory.is_overdue(late, false, || RECORD_BYTES));
+    assert!(memory.is_overdue(last, false, || RECORD_BYTES), "bounded");
+}
+
+#[test]
+fn the_export_is_known_also_of_a_record_with_a_tiny_first_fragment() {
+    let budget = RequestBudget::new(16 * STEP_BYTES);
+    let waker = Waker::new(Inbox::new().unwrap(), 1);
+    let mut memory = RecordMemory::new(&budget, Address::NONE, waker);
+    let mut assembly = Assembly::new(RECORD_BYTES);
+    let record = [7; RECORD_BYTES];
+    let first = [0, 0, 0, 4, 7, 7, 7, 7];
+    let second = (LAST_FRAGMENT | (RECORD_BYTES as u32 - 4)).to_be_bytes();
+    let stream = [&first[..], &second, &record[4..]].concat();
+    let mut rest = stream.as_slice();
+    loop {
+        let (taken, progress) = assembly.take(rest);
+        rest = &rest[taken..];
+        let Progress::NeedsBuffer(bytes) = progress else {
+            break assert_eq!(progress, Progress::Whole);
+        };
+        let export_of = |beginning: &[u8]| {
+            let is_long_enough = beginning.len() >= BEGINNING_BYTES;
+            (is_long_enough && record.starts_with(beginning)).then_some(9)
+        };
+        let next = &rest[..rest.len().min(100)];
+        assert!(memory.give(&mut assembly, bytes, true, export_of, next));
+    }
+    assert_eq!(memory.lease.export, Some(9));
 }

@@ -135,3 +135,26 @@ fn replies_from_files_share_segments_and_the_last_one_leaves_at_once() {
             .all(|reply| reply[..100] == [1; 100] && reply[100..] == [7; 4096])
     );
 }
+
+#[test]
+fn markers_count_payload_and_padding() {
+    let mut batch = Batch::default();
+    batch.push(b"abcd");
+    let mark = batch.begin();
+    batch.bytes().extend_from_slice(b"head");
+    let length = batch.end_with(mark, [Piece::Bytes(vec![1, 2, 3])], 3);
+    assert_eq!(length, 12);
+    batch.push(b"tail");
+    assert_eq!(batch.length(), 8 + 8 + 3 + 1 + 8);
+    let memory_bytes: usize = batch.pieces.iter().map(Piece::memory_bytes).sum();
+    assert_eq!(batch.memory_bytes(), memory_bytes + 1 + 8);
+    let Piece::Bytes(first) = &batch.pieces[0] else {
+        panic!()
+    };
+    assert_eq!(
+        &first[8..12],
+        [0x80, 0, 0, 8],
+        "head, three bytes and one of padding"
+    );
+    assert_eq!(&batch.bytes[..], b"\0\x80\0\0\x04tail");
+}
