@@ -14,7 +14,7 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::FileId;
 use pagewell_sunrpc::nfs3::{DirectoryOperation, LinkArguments, Procedure, RenameArguments};
 
-use crate::call::{NfsCall, kind};
+use crate::nfs3::{NfsCall, kind};
 use crate::observed::Summary;
 use pagewell_export::exports::Served;
 use pagewell_export::shown::{object, text_of};

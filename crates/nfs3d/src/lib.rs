@@ -1,7 +1,6 @@
 //! MOUNT and NFS version 3 (RFC 1813) as programs, with the duplicate-request cache.
 
 mod audit;
-mod call;
 mod convert;
 mod creation;
 mod data;

@@ -16,8 +16,8 @@ use pagewell_sunrpc::nfs3::{self, NAME_BYTES_MAX, Procedure, Status};
 use pagewell_sunrpc::rpc::Credential;
 
 use crate::audit;
-use crate::call::NfsCall;
 use crate::duplicate::Pending;
+use crate::nfs3::NfsCall;
 use pagewell_counters::procedures::Answered;
 use pagewell_export::exports::{Served, ServedExport};
 use pagewell_export::shown::{is_detailed, object, text_of};
