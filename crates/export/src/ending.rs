@@ -4,8 +4,6 @@ use std::time::Duration;
 
 use pagewell_fs::{FileSystem, Finish};
 
-use crate::exports::{Served, ServedExport};
-
 /// Written data that did not reach its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
@@ -13,32 +11,6 @@ pub struct Loss {
     pub export: String,
     /// Bytes lost, or the error of the last write.
     pub result: Result<u64, pagewell_fs::Error>,
-}
-
-impl Served {
-    /// Brings all data to the devices, even when one of them fails.
-    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
-        let sync = |export: &ServedExport| export.config.filesystem.finish(Finish::Sync).map(drop);
-        let results: Vec<_> = self.exports.iter().map(sync).collect();
-        results.into_iter().collect()
-    }
-
-    /// [`Self::sync`] at the end, all exports in parallel, so that a dead one costs the others no
-    /// time.
-    pub fn finish(&self, patience: Duration) -> Vec<Loss> {
-        let exports = self.exports.iter().map(|export| &export.config);
-        finish_all(
-            exports.map(|export| (&*export.name, &*export.filesystem)),
-            patience,
-        )
-    }
-
-    /// Ends all calls.
-    pub fn abandon(&self) {
-        for export in &self.exports {
-            let _ = export.config.filesystem.finish(Finish::Abandon);
-        }
-    }
 }
 
 /// Brings the data of these file systems, with their exports' names, to the devices.

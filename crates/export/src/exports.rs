@@ -1,5 +1,15 @@
 //! The exports in service, and the object behind each handle.
 //!
+//! # Replacement
+//!
+//! The exports [in force](InForce) can be replaced while calls run. Each call takes them once and
+//! keeps them to its end. `arc-swap` marks the use in a slot of the reader's thread, so that
+//! readers share no written line. [`Retired`] waits for the last call of an export that is no
+//! longer in force.
+//!
+//! Weakness: a thread with more than eight such marks counts references, a shared write; a call has
+//! one.
+//!
 //! # The pseudo root
 //!
 //! MOUNT hands out a handle for each export (RFC 1813 appendix I), and NFSv3 has no root, so a
@@ -7,30 +17,38 @@
 //! mounted unless an export has the name. They are read-only; an export's name in them leads to its
 //! root, whose file system number shows clients the border. As in MOUNT's list, a caller finds only
 //! the exports that its address may use: the directories are made for each call.
-//! them: the directories are made anew for each call.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
+use arc_swap::ArcSwap;
+use pagewell_base::sync::Mutex;
 use pagewell_counters::names as counters;
 use pagewell_fs::identity::SERVED_ID_BYTES_MAX;
-use pagewell_fs::{self as fs, Timestamp};
+use pagewell_fs::{self as fs, FileSystem, Finish, Timestamp};
 use pagewell_policy::limits::Rates;
 
 use crate::Error;
 use crate::config::Export;
 use crate::cookies::NarrowCookies;
+use crate::ending::{Loss, finish_all};
 use crate::handles::{HandleKey, Identity, WireHandle};
 use crate::pseudo_tree::PseudoTree;
 use crate::report;
+use pagewell_rpcd::bounds::Bounds;
 use pagewell_rpcd::connection::Totals;
 use pagewell_rpcd::refusals;
+use pagewell_rpcd::slow::Subject;
 use pagewell_rpcd::usage::ExportLabel;
 
 const PATH_DEPTH_MAX: usize = 128;
+
+/// Between two looks at whether the last call has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// An export in service.
 pub struct ServedExport {
@@ -38,12 +56,12 @@ pub struct ServedExport {
     pub config: Export,
     /// How clients see its file numbers.
     pub identity: Identity,
-    pub(crate) place: Arc<Place>,
+    place: Arc<Place>,
     label: ExportLabel,
 }
 
 /// State that survives a change of settings, as long as name and source stay.
-pub struct Place {
+struct Place {
     number: AtomicU32,
     narrow_cookies: NarrowCookies,
 }
@@ -413,6 +431,30 @@ impl Served {
         all.filter(move |export| export.config.allows(address))
     }
 
+    /// Brings all data to the devices, even when one of them fails.
+    pub fn sync(&self) -> Result<(), pagewell_fs::Error> {
+        let sync = |export: &ServedExport| export.config.filesystem.finish(Finish::Sync).map(drop);
+        let results: Vec<_> = self.exports.iter().map(sync).collect();
+        results.into_iter().collect()
+    }
+
+    /// [`Self::sync`] at the end, all exports in parallel, so that a dead one costs the others no
+    /// time.
+    pub fn finish(&self, patience: Duration) -> Vec<Loss> {
+        let exports = self.exports.iter().map(|export| &export.config);
+        finish_all(
+            exports.map(|export| (&*export.name, &*export.filesystem)),
+            patience,
+        )
+    }
+
+    /// Ends all calls.
+    pub fn abandon(&self) {
+        for export in &self.exports {
+            let _ = export.config.filesystem.finish(Finish::Abandon);
+        }
+    }
+
     /// The export with the longest name that starts `path`, and the names behind it.
     pub fn export_of<'p>(&self, path: &'p [u8]) -> Option<(&ServedExport, Vec<&'p [u8]>)> {
         let wanted = components(path);
@@ -421,6 +463,111 @@ impl Served {
         let export = self.all().filter(begins).max_by_key(length)?;
         let below = wanted.get(length(&export)..)?.to_vec();
         (below.len() <= PATH_DEPTH_MAX).then_some((export, below))
+    }
+}
+
+/// The exports in force.
+pub struct InForce {
+    served: ArcSwap<Served>,
+    handle_key: HandleKey,
+    /// Bounds of the server's calls.
+    pub bounds: Arc<Bounds>,
+    is_final: Mutex<bool>,
+}
+
+/// The source of a replaced export. The last call that uses it closes it.
+pub struct Retired {
+    /// The export's name.
+    pub name: String,
+    filesystem: Arc<dyn FileSystem>,
+    place: Arc<Place>,
+}
+
+impl InForce {
+    /// `key` signs the handles.
+    pub fn new(exports: Vec<Export>, key: [u8; 16], bounds: Arc<Bounds>) -> Result<Self, Error> {
+        let handle_key = HandleKey::new(key);
+        let shared = (handle_key.clone(), bounds.totals.clone());
+        let served = Served::new(exports, shared, &[])?;
+        bounds.limits.limit_exports(served.limits());
+        Ok(Self {
+            served: ArcSwap::from_pointee(served),
+            handle_key,
+            bounds,
+            is_final: Mutex::new(false),
+        })
+    }
+
+    /// The exports for one call.
+    pub fn now(&self) -> impl Deref<Target = Arc<Served>> + use<> {
+        self.served.load()
+    }
+
+    /// The subject of a call for a handle.
+    pub fn subject(&self, handle: &[u8]) -> Option<Subject> {
+        let (export, id) = self.handle_key.decode(handle)?;
+        Some(Subject {
+            object: Some(id),
+            export,
+        })
+    }
+
+    /// Whether an export allows `address`.
+    pub fn allows(&self, address: IpAddr) -> bool {
+        self.now().allows(address)
+    }
+
+    /// Serves `exports` from the next call on; returns the sources out of service. Handles stay
+    /// valid for exports of the same name and tree.
+    ///
+    /// # Errors
+    ///
+    /// Exports that contradict each other, or a stopping server: nothing changes.
+    pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
+        let is_final = self.is_final.lock();
+        if *is_final {
+            return Err(Error("the server is stopping".to_owned()));
+        }
+        let before = self.served.load_full();
+        let shared = (self.handle_key.clone(), self.bounds.totals.clone());
+        let served = Arc::new(Served::new(exports, shared, &before.exports)?);
+        self.served.store(served.clone());
+        self.bounds.limits.limit_exports(served.limits());
+        let is_served = |filesystem: &Arc<dyn FileSystem>| {
+            let mut all = served.exports.iter();
+            all.any(|export| Arc::ptr_eq(&export.config.filesystem, filesystem))
+        };
+        let gone = before.exports.iter();
+        let gone = gone.filter(|export| !is_served(&export.config.filesystem));
+        let retired = gone.map(|export| Retired {
+            name: export.config.name.clone(),
+            filesystem: export.config.filesystem.clone(),
+            place: export.place.clone(),
+        });
+        Ok(retired.collect())
+    }
+
+    /// Refuses replacements from now on.
+    pub fn make_final(&self) {
+        *self.is_final.lock() = true;
+    }
+}
+
+impl Retired {
+    /// Waits up to `patience` for the last call, then as long for written data to reach the device,
+    /// then ends the calls that remain. Returns what is lost.
+    #[must_use]
+    pub fn finish(self, patience: Duration) -> Option<Loss> {
+        let deadline = Instant::now() + patience;
+        let is_used = || Arc::strong_count(&self.place) > 1;
+        while is_used() && Instant::now() < deadline {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        let losses = finish_all([(&*self.name, &*self.filesystem)], patience);
+        if is_used() {
+            let _ = self.filesystem.finish(Finish::Abandon);
+        }
+        losses.into_iter().next()
     }
 }
 

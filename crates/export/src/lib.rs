@@ -7,7 +7,6 @@ pub mod ending;
 pub mod exports;
 pub mod faults;
 pub mod handles;
-pub mod in_force;
 pub mod pseudo_tree;
 pub mod report;
 pub mod shown;

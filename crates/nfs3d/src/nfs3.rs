@@ -22,8 +22,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_export::exports::{Caller, Served};
-use pagewell_export::in_force::InForce;
+use pagewell_export::exports::{Caller, InForce, Served};
 use pagewell_export::shown::is_detailed;
 use pagewell_fs::BatchCache;
 use pagewell_policy::reply_cache::{Key, SentAt};

@@ -9,8 +9,8 @@ pub mod service;
 
 pub use config::{Config, Error, Export, Squash};
 pub use pagewell_export::ending::Loss;
+pub use pagewell_export::exports::Retired;
 pub use pagewell_export::faults;
-pub use pagewell_export::in_force::Retired;
 pub use pagewell_nfs3d::observed::watch_calls;
 pub use pagewell_nlmd::locks::LockOptions;
 pub use pagewell_policy::limits::Rates;

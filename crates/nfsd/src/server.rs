@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pagewell_export::ending::Loss;
-use pagewell_export::in_force::Retired;
+use pagewell_export::exports::Retired;
 use pagewell_policy::limits::Rates;
 use pagewell_rpcd::bounds::Bounds;
 use pagewell_rpcd::pulse::Pulse;

@@ -4,8 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
-use pagewell_export::exports::Caller;
-use pagewell_export::in_force::InForce;
+use pagewell_export::exports::{Caller, InForce};
 use pagewell_fs::BatchCache;
 use pagewell_nfs3d::duplicate::Pending;
 use pagewell_nfs3d::mount::MountProgram;
