@@ -1,22 +1,323 @@
-//! A call, its outcome, and the client's shared state.
+//! A call: what is sent, its outcome, and the state that all calls of a client share.
+//!
+//! Its record is encoded once, and sent as often as needed:
+//!
+//! ```text
+//!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
+//!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/ borrowed
+//! ```
+//!
+//! **Borrowed memory.** Data of WRITE and READ travels between the socket and the caller's memory
+//! without a copy. The maker of a [`DataSegments`] or a [`Sink`] promises that the memory stays,
+//! without other accesses, *until the completion of the call has been called*. The client promises
+//! not to touch it afterwards:
+//!
+//! - The sending thread reads a WRITE's data. A completion waits until that thread has left the
+//!   memory, even when the reply comes before (a hostile server can do that).
+//! - The receiving thread of the call's connection writes a READ's memory. It also makes the next
+//!   connection, so there are never two writers.
 
 use super::options::Options;
-use super::outgoing::Outgoing;
 use super::statistics::Statistics;
-use crate::rpc::Refusal;
-use crate::xdr::{self, Decode, Decoder};
+use crate::record::{LAST_FRAGMENT, MARKER_BYTES};
+use crate::rpc::{
+    AUTHENTICATION_BYTES_MAX, Credential, GROUPS_MAX, MACHINE_NAME_BYTES_MAX, RPC_VERSION, Refusal,
+    SystemCredential,
+};
+use crate::xdr::{self, Decode, Decoder, Encode, Encoder, Words, padded, padding};
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_base::timer::Timer;
 use pagewell_counters::names;
 use std::fmt;
+use std::io::{IoSlice, IoSliceMut};
+use std::iter;
 use std::net::{Shutdown, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
+
+/// Marker, xid, message type, RPC version, program, version.
+const PREFIX_BYTES: usize = MARKER_BYTES + 20;
+/// Fits the arguments of nearly every call: READ and WRITE have at most 88 bytes before the data,
+/// and a name of usual length.
+const ARGUMENTS_BYTES: usize = 128;
+/// Flavor, length and body.
+const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
 
 /// Between two reports of garbage.
 const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
+
+/// A caller, encoded once for all its calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct EncodedCredential(Arc<[u8]>);
+
+impl EncodedCredential {
+    /// AUTH_SYS with the user and group of this process, without other groups.
+    #[must_use]
+    pub fn of_process() -> Self {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        Self::of_user(uid.as_raw(), gid.as_raw(), &[])
+    }
+
+    /// AUTH_SYS with a user of this machine, and as many groups as fit.
+    #[must_use]
+    pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
+        static MACHINE_NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
+            let mut name = rustix::system::uname().nodename().to_bytes().to_vec();
+            name.truncate(MACHINE_NAME_BYTES_MAX);
+            name
+        });
+        let credential = Credential::System(SystemCredential {
+            stamp: 0,
+            machine_name: &MACHINE_NAME,
+            uid,
+            gid,
+            gids: Words::new(groups.get(..GROUPS_MAX).unwrap_or(groups)).unwrap_or_default(),
+        });
+        let mut bytes = Vec::with_capacity(CREDENTIAL_BYTES_MAX);
+        credential.encode(&mut Encoder::new(&mut bytes));
+        Self(bytes.into())
+    }
+}
+
+/// A call to send.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// Set by the client.
+    pub(super) xid: u32,
+    pub(super) procedure: u32,
+    message: Vec<u8>,
+    data: Option<DataSegments>,
+    sink: Option<Sink>,
+}
+
+impl Outgoing {
+    /// A call of `procedure`.
+    pub fn new(procedure: u32, credential: &EncodedCredential, arguments: &impl Encode) -> Self {
+        let length = PREFIX_BYTES + 12 + credential.0.len();
+        let mut message = Vec::with_capacity(length + ARGUMENTS_BYTES);
+        message.resize(PREFIX_BYTES, 0);
+        let mut encoder = Encoder::new(&mut message);
+        encoder.u32(procedure);
+        encoder.raw(&credential.0);
+        // The verifier: AUTH_NONE.
+        encoder.u32(0);
+        encoder.u32(0);
+        arguments.encode(&mut encoder);
+        Self {
+            xid: 0,
+            procedure,
+            message,
+            data: None,
+            sink: None,
+        }
+    }
+
+    /// Appends `data` and its padding to the arguments, the last of which must be its length.
+    #[must_use]
+    pub fn with_data(mut self, data: DataSegments) -> Self {
+        self.data = Some(data);
+        self
+    }
+
+    /// Directs the data of the reply to `sink`.
+    #[must_use]
+    pub fn with_sink(mut self, sink: Sink) -> Self {
+        self.sink = Some(sink);
+        self
+    }
+
+    pub(super) const fn sink(&self) -> Option<&Sink> {
+        self.sink.as_ref()
+    }
+
+    fn data_bytes(&self) -> usize {
+        self.data.as_ref().map_or(0, |data| data.0.length)
+    }
+
+    /// Bytes on the wire, the marker included.
+    pub(super) fn wire_bytes(&self) -> usize {
+        padded(self.message.len().saturating_add(self.data_bytes()))
+    }
+
+    /// The load on its connection, in bytes: the call, and the data of its reply.
+    pub(super) fn load_bytes(&self) -> usize {
+        let expected = self.sink.as_ref().map_or(0, Sink::len);
+        self.wire_bytes().saturating_add(expected)
+    }
+
+    /// Sets the client's fields. No call exceeds the marker's range.
+    pub(super) fn address(&mut self, xid: u32, program: u32, version: u32) {
+        self.xid = xid;
+        let length = self.wire_bytes() - MARKER_BYTES;
+        let marker = u32::try_from(length).unwrap_or(u32::MAX) | LAST_FRAGMENT;
+        let words = [marker, xid, 0, RPC_VERSION, program, version];
+        for (place, word) in self.message.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+    }
+
+    /// The record from byte `skip` on.
+    ///
+    /// # Safety
+    /// The completion of the call does not run before the last use of the slices.
+    pub(super) unsafe fn slices(&self, skip: usize) -> impl Iterator<Item = IoSlice<'_>> {
+        let message = self.message.get(skip..).unwrap_or_default();
+        let skip = skip.saturating_sub(self.message.len());
+        let data = self.data.iter().flat_map(move |data| data.0.behind(skip));
+        // SAFETY: by the promise of `DataSegments::new`, valid for reads and without a writer until
+        // the completion, which our caller prevents meanwhile.
+        let data = data.map(|slice| unsafe {
+            std::slice::from_raw_parts(slice.start.as_ptr().cast_const(), slice.length)
+        });
+        let skip = skip.saturating_sub(self.data_bytes());
+        let padding = padding(self.data_bytes()).get(skip..).unwrap_or_default();
+        let all = iter::once(message).chain(data).chain(iter::once(padding));
+        all.filter(|bytes| !bytes.is_empty()).map(IoSlice::new)
+    }
+}
+
+/// An address and a length, safe by the promise of [`DataSegments::new`] or [`Sink::new`].
+#[derive(Clone, Copy, Debug)]
+pub struct BorrowedSlice {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: an address and a length; code that makes a reference of it owes the argument.
+unsafe impl Send for BorrowedSlice {}
+// SAFETY: as above.
+unsafe impl Sync for BorrowedSlice {}
+
+impl BorrowedSlice {
+    /// `length` bytes at `start`.
+    #[must_use]
+    pub const fn new(start: NonNull<u8>, length: usize) -> Self {
+        Self { start, length }
+    }
+
+    /// The slice without the part of the first `skip` bytes that is in it; reduces `skip` by that.
+    fn behind(self, skip: &mut usize) -> Option<Self> {
+        let skipped = self.length.min(*skip);
+        *skip -= skipped;
+        // SAFETY: `skipped` is at most the length, so the result is in the slice or one behind it.
+        let start = unsafe { self.start.add(skipped) };
+        let length = self.length - skipped;
+        (length > 0).then_some(Self { start, length })
+    }
+}
+
+#[derive(Debug)]
+struct Borrowed {
+    slices: Vec<BorrowedSlice>,
+    length: usize,
+}
+
+impl Borrowed {
+    /// Drops the first `skip` bytes.
+    fn new(slices: Vec<BorrowedSlice>, mut skip: usize) -> Self {
+        let rest = slices
+            .into_iter()
+            .filter_map(|slice| slice.behind(&mut skip));
+        let slices: Vec<_> = rest.collect();
+        let lengths = slices.iter().map(|slice| slice.length);
+        let length = lengths.fold(0, usize::saturating_add);
+        Self { slices, length }
+    }
+
+    /// The slices behind the first `skip` bytes.
+    fn behind(&self, mut skip: usize) -> impl Iterator<Item = BorrowedSlice> {
+        let slices = self.slices.iter();
+        slices.filter_map(move |slice| slice.behind(&mut skip))
+    }
+}
+
+/// Borrowed memory behind the encoded arguments of a call.
+#[derive(Debug)]
+pub struct DataSegments(Borrowed);
+
+impl DataSegments {
+    /// The bytes of `slices`, in order, without the first `skip`.
+    ///
+    /// # Safety
+    /// Until the completion of the call has been called, every slice must be valid for reads and
+    /// have no writer.
+    #[must_use]
+    pub unsafe fn new(slices: Vec<BorrowedSlice>, skip: usize) -> Self {
+        Self(Borrowed::new(slices, skip))
+    }
+}
+
+/// Reads the results of a reply up to the data, and returns its length, if there is any.
+pub type Locate = fn(&mut Decoder<'_>) -> xdr::Result<Option<usize>>;
+
+/// Borrowed memory for the data of a reply.
+#[derive(Debug)]
+pub struct Sink {
+    memory: Borrowed,
+    locate: Locate,
+}
+
+impl Sink {
+    /// Memory for data, in order, behind the first `skip` bytes of `slices`. `locate` finds the
+    /// data in a reply.
+    ///
+    /// # Safety
+    /// Until the completion of the call has been called, every slice must be initialised, valid for
+    /// reads and writes, and free of other accesses.
+    #[must_use]
+    pub unsafe fn new(slices: Vec<BorrowedSlice>, skip: usize, locate: Locate) -> Self {
+        let memory = Borrowed::new(slices, skip);
+        Self { memory, locate }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.memory.length
+    }
+
+    pub(super) fn locate(&self, results: &mut Decoder<'_>) -> xdr::Result<Option<usize>> {
+        (self.locate)(results)
+    }
+
+    /// Copies the part of `bytes` that fits behind the first `skip` bytes.
+    ///
+    /// # Safety
+    /// Only on the receiving thread of the call's connection, before the completion is called.
+    pub(super) unsafe fn put(&self, skip: usize, mut bytes: &[u8]) {
+        for slice in self.memory.behind(skip) {
+            let (now, rest) = bytes.split_at(slice.length.min(bytes.len()));
+            // SAFETY: by the promise of `new`, valid for writes and free of other accesses until
+            // the completion, which our caller prevents. `bytes` is elsewhere, since no other
+            // reference to the memory exists.
+            unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), slice.start.as_ptr(), now.len()) };
+            bytes = rest;
+            if bytes.is_empty() {
+                break;
+            }
+        }
+    }
+
+    /// `length` bytes behind the first `skip`.
+    ///
+    /// # Safety
+    /// As for [`Sink::put`], while the slices are in use, without another use of this sink.
+    pub(super) unsafe fn slices_mut(
+        &self,
+        skip: usize,
+        mut length: usize,
+    ) -> impl Iterator<Item = IoSliceMut<'_>> {
+        self.memory.behind(skip).map_while(move |slice| {
+            let now = slice.length.min(length);
+            length -= now;
+            // SAFETY: by the promise of `new`, initialised, valid for reads and writes, and free of
+            // other accesses until the completion, which our caller prevents.
+            let bytes = unsafe { std::slice::from_raw_parts_mut(slice.start.as_ptr(), now) };
+            (now > 0).then(|| IoSliceMut::new(bytes))
+        })
+    }
+}
 
 /// Why a call has no results.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

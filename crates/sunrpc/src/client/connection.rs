@@ -1,9 +1,8 @@
 //! The client: its threads, and the submission of calls.
 
-use super::call::{Answer, CallError, ClientShared, Outcome, complete};
+use super::call::{Answer, CallError, ClientShared, Outcome, Outgoing, complete};
 use super::dial::ConnectError;
 use super::options::Options;
-use super::outgoing::Outgoing;
 use super::slot::{LOAD_STEP_BYTES, Slot};
 use super::statistics::Statistics;
 use super::watcher;

@@ -13,7 +13,7 @@
 //! executing them twice. A reply says whether its call was sent more than once.
 //!
 //! READ data goes from the socket straight to the caller's memory, WRITE data straight from there
-//! (`outgoing.rs`).
+//! (`call.rs`).
 //!
 //! The server is not trusted: records are bounded before memory is taken. Malformed results end the
 //! connection, as do too many replies to no call.
@@ -28,16 +28,17 @@ mod dial;
 mod life;
 mod mount;
 mod options;
-mod outgoing;
 mod receiver;
 mod slot;
 mod statistics;
 mod watcher;
 
-pub use call::{Answer, CallError, Outcome, Reply};
+pub use call::{
+    Answer, BorrowedSlice, CallError, DataSegments, EncodedCredential, Locate, Outcome, Outgoing,
+    Reply, Sink,
+};
 pub use connection::Client;
 pub use dial::ConnectError;
 pub use mount::{MountError, MountOptions, Mounted, has_newer_versions_only, mount};
 pub use options::{CONNECTIONS_MAX, Log, Options, Patience, SourcePort};
-pub use outgoing::{BorrowedSlice, DataSegments, EncodedCredential, Locate, Outgoing, Sink};
 pub use statistics::{PROCEDURES, ProcedureStatistics, Statistics, Sum, nfs_procedures};

@@ -6,11 +6,10 @@
 //! unavailable" the one of the port mapper. Where no port speaks MOUNT, a call of NFS detects
 //! servers of version 4 alone, which need no MOUNT.
 
-use super::call::CallError;
+use super::call::{CallError, EncodedCredential, Outgoing};
 use super::connection::Client;
 use super::dial::{ConnectError, is_reserved};
 use super::options::{Options, Patience, SourcePort};
-use super::outgoing::{EncodedCredential, Outgoing};
 use crate::mount3::{
     self, ExportReply, MountReply, PATH_BYTES_MAX, PathArguments, Procedure, Status,
 };

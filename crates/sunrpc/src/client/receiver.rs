@@ -13,8 +13,7 @@
 //!
 //! A malformed record ends the connection: nothing behind it can be trusted.
 
-use super::call::{CallError, Finished, Origin};
-use super::outgoing::{Outgoing, Sink};
+use super::call::{CallError, Finished, Origin, Outgoing, Sink};
 use super::slot::{Known, Slot};
 use crate::record::{FRAGMENTS_MAX, MARKER_BYTES, Marker};
 use crate::rpc::{ReplyError, parse_reply};

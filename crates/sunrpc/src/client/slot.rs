@@ -21,8 +21,7 @@
 //! receiving thread). Meanwhile other threads do not complete it: they leave its end in `finished`,
 //! and the thread completes it when it releases the memory.
 
-use super::call::{CallError, ClientShared, Completion, Finished, Origin, PendingCall};
-use super::outgoing::Outgoing;
+use super::call::{CallError, ClientShared, Completion, Finished, Origin, Outgoing, PendingCall};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;

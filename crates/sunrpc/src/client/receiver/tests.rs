@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::client::call::ClientShared;
-use crate::client::outgoing::{EncodedCredential, Outgoing};
+use crate::client::call::{EncodedCredential, Outgoing};
 use crate::client::{BorrowedSlice, Options};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
