@@ -30,7 +30,6 @@ mod calls;
 mod convert;
 mod data;
 mod failures;
-mod files;
 mod filesystem;
 mod listing;
 mod lookup;

@@ -20,9 +20,8 @@ use pagewell_sunrpc::xdr::Encode;
 
 use super::calls::{self, Calls, lacks_procedure, whole};
 use super::convert;
-use super::files::{Files, NODES_MAX};
 use super::filesystem::NfsFileSystem;
-use super::objects::Objects;
+use super::objects::{Files, NODES_MAX, Objects};
 use super::options::{NfsOptions, ReadAhead, TRANSFER_BYTES_MAX, TRANSFER_BYTES_MIN};
 use super::remote::{MountTier, Remote, RemoteStore};
 use super::root::Root;

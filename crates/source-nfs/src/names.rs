@@ -22,10 +22,11 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{CompactId, FileId};
 
 use super::attributes::Stamp;
-use super::files::Generations;
 use super::node::Node;
+use super::objects::Generations;
 
-/// Names of one mount: see [`super::files::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
+/// Names of one mount: see [`super::objects::NODES_MAX`]. Half of them fill a map well (7/8 of
+/// 2^15).
 pub(super) const NAMES_MAX: usize = 57_000;
 
 /// What a name means: this object, or nothing.

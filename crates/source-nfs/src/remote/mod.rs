@@ -44,8 +44,8 @@ use pagewell_sunrpc::nfs3::{
 use super::attributes::Moment;
 use super::calls::{Calls, Patience};
 use super::convert;
-use super::files::Files;
 use super::node::{Node, User};
+use super::objects::Files;
 
 use kept::Keeping;
 pub(super) use kept::MountTier;
