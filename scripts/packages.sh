@@ -44,6 +44,11 @@ test  memtest86+          /usr/lib/memtest86+/memtest86+x64.iso
 test  udftools            mkudffs
 test  mame-tools          chdman
 test  fdisk               sfdisk
+test  bchunk              bchunk
+test  ccd2iso             ccd2iso
+test  cuetools            cueconvert
+test  iat                 iat
+test  mdf2iso             mdf2iso
 images xorriso            xorriso
 images genisoimage        genisoimage
 images libarchive-tools   bsdtar

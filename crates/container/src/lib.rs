@@ -13,7 +13,8 @@
 //! ```text
 //!  file ──> track of a sheet or .nrg ──> sectors of 2352 bytes ──> 2048 bytes each ──> volume
 //!       ├─> gzip, xz, zstd, CSO, CHD ──> ...
-//!       └─> partition ──────────────────────────────────────────────────────────────> volume
+//!       ├─> partition ──────────────────────────────────────────────────────────────> volume
+//!       └─> later session of a disc ────────────────────────────────────────────────> volume
 //! ```
 //!
 //! A device of this crate keeps nothing and starts no thread unless it decompresses; the page
@@ -36,6 +37,7 @@ mod pool;
 mod raw;
 mod sector;
 mod sectors;
+mod session;
 mod sheet;
 mod stream;
 mod track;
@@ -144,6 +146,12 @@ fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Res
         layers.push(Layer(next.words));
         troubles.extend(next.trouble);
         is_found = has_volume(&*current);
+    }
+    if let Some((session, first)) = session::open(&current) {
+        current = Arc::new(session);
+        layers.push(Layer(format!(
+            "a session from sector {first} of its disc on"
+        )));
     }
     Ok(Unwrapped {
         device: current,

@@ -2,7 +2,8 @@
 //!
 //! Sector 16 of a data track holds the first descriptor. Each layout puts it elsewhere, so the one
 //! under which it is found is that of the image. Some writers store the pregap of 150 sectors
-//! first. Sectors of 2352 and 2448 bytes have a sync pattern each, which tells them apart.
+//! first. Sectors of 2352 and 2448 bytes have a sync pattern each, which tells them apart, and
+//! music has none: where an image begins with music and ends with data, the data is at its end.
 
 use std::sync::Arc;
 
@@ -28,23 +29,66 @@ const LAYOUTS: [Layout; 4] = [
 pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     for pregap in [0, PREGAP_SECTORS] {
         for layout in LAYOUTS {
-            let start = pregap * layout.stride_bytes();
-            if has_volume(&**device, start, layout)? {
-                let track = Track {
-                    start,
-                    length_bytes: data_bytes(&**device, start, layout)?,
-                    layout,
-                };
-                let (inside, words) = track.open(device)?;
-                let behind = match pregap {
-                    0 => String::new(),
-                    sectors => format!(", behind a pregap of {sectors} sectors"),
-                };
-                return Ok(Some(Inside::new(inside, words + &behind)));
+            if let Some(found) = track(device, (0, pregap), layout)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    for layout in [Layout::RAW, Layout::WITH_SUBCHANNELS] {
+        let Some(first) = behind_music(&**device, layout)? else {
+            continue;
+        };
+        for pregap in [0, PREGAP_SECTORS] {
+            if let Some(found) = track(device, (first, pregap), layout)? {
+                return Ok(Some(found));
             }
         }
     }
     Ok(None)
+}
+
+/// The data track behind so many sectors of music and of its pregap, if there is one.
+fn track(
+    device: &Arc<dyn Device>,
+    (music, pregap): (u64, u64),
+    layout: Layout,
+) -> Result<Option<Inside>> {
+    let start = (music + pregap) * layout.stride_bytes();
+    if !has_volume(&**device, start, layout)? {
+        return Ok(None);
+    }
+    let track = Track {
+        start,
+        length_bytes: data_bytes(&**device, start, layout)?,
+        layout,
+    };
+    let (inside, mut words) = track.open(device)?;
+    for (sectors, what) in [(music, "music"), (pregap, "a pregap")] {
+        if sectors > 0 {
+            words += &format!(", behind {what} of {sectors} sectors");
+        }
+    }
+    Ok(Some(Inside::new(inside, words)))
+}
+
+/// Whether a sector of a track from `start` is one of data.
+fn is_data(device: &dyn Device, start: u64, layout: Layout, sector: u64) -> Result<bool> {
+    let position = start + sector * layout.stride_bytes();
+    let bytes = bytes::read(device, position, MARK_BYTES)?;
+    Ok(bytes.is_some_and(|bytes| layout.is_of_data(&bytes)))
+}
+
+/// The first sector of data of an image that begins with music and ends with data, found by halves.
+fn behind_music(device: &dyn Device, layout: Layout) -> Result<Option<u64>> {
+    let is_data = |sector: u64| is_data(device, 0, layout, sector);
+    let last = device.length_bytes() / layout.stride_bytes();
+    let Some(last) = last.checked_sub(1) else {
+        return Ok(None);
+    };
+    if is_data(0)? || !is_data(last)? {
+        return Ok(None);
+    }
+    edge(last, 0, is_data).map(|(data, _)| Some(data))
 }
 
 /// Bytes up to the end of the data track. Tracks of music may follow in the same file, and readers
@@ -54,27 +98,34 @@ fn data_bytes(device: &dyn Device, start: u64, layout: Layout) -> Result<u64> {
     const BELIEVED_SECTORS: u64 = 16;
     let stride = layout.stride_bytes();
     let count = device.length_bytes().saturating_sub(start) / stride;
-    let is_data = |sector: u64| -> Result<bool> {
-        let bytes = bytes::read(device, start + sector * stride, MARK_BYTES)?;
-        Ok(bytes.is_some_and(|bytes| layout.is_of_data(&bytes)))
-    };
-    let (mut data, mut other) = (FIRST_SECTOR, count.saturating_sub(1));
-    if other <= data || is_data(other)? {
+    let is_data = |sector: u64| is_data(device, start, layout, sector);
+    let last = count.saturating_sub(1);
+    if last <= FIRST_SECTOR || is_data(last)? {
         return Ok(u64::MAX);
     }
-    while other - data > 1 {
-        let middle = data + (other - data) / 2;
-        match is_data(middle)? {
-            true => data = middle,
-            false => other = middle,
-        }
-    }
+    let (_, other) = edge(FIRST_SECTOR, last, is_data)?;
     for sector in (other..count).take(BELIEVED_SECTORS as usize) {
         if is_data(sector)? {
             return Ok(u64::MAX);
         }
     }
     Ok(other * stride)
+}
+
+/// Two neighbours of which one is of data and one is not, between two sectors of which that is so.
+fn edge(
+    mut data: u64,
+    mut other: u64,
+    is_data: impl Fn(u64) -> Result<bool>,
+) -> Result<(u64, u64)> {
+    while data.abs_diff(other) > 1 {
+        let middle = data.midpoint(other);
+        match is_data(middle)? {
+            true => data = middle,
+            false => other = middle,
+        }
+    }
+    Ok((data, other))
 }
 
 /// Whether the first descriptor of a track from `start` is there under this layout.
@@ -170,6 +221,27 @@ mod tests {
             let last = 199 - usize::from(damaged == 199);
             let there = found.device.length_bytes();
             assert!(there >= (last as u64 + 1) * 2048, "{damaged}: {there}");
+        }
+    }
+
+    #[test]
+    fn data_behind_music_is_found() {
+        let data = volume();
+        for (layout, stride) in [(Layout::RAW, 2352), (Layout::WITH_SUBCHANNELS, 2448)] {
+            for pregap in [0, 150] {
+                let pregap_sectors = make_raw(layout, 2, &vec![0; pregap * 2048]);
+                let image = [
+                    pattern(stride * 777),
+                    pregap_sectors,
+                    make_raw(layout, 2, &data),
+                ];
+                let found = unwrapped(&image.concat());
+                let words = found.layers[0].to_string();
+                assert!(words.contains("behind music of 777 sectors"), "{words}");
+                assert_eq!(words.contains("a pregap of 150 sectors"), pregap > 0);
+                assert!(read(&*found.device, 0, data.len()).1[..] == data);
+                assert_eq!(found.device.length_bytes(), data.len() as u64);
+            }
         }
     }
 

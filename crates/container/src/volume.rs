@@ -11,7 +11,7 @@ use crate::{Result, bytes};
 /// The sector of the first descriptor.
 pub(crate) const FIRST_SECTOR: u64 = 16;
 /// Bytes of user data in a sector.
-pub(crate) const SECTOR_BYTES: u64 = 2048;
+pub const SECTOR_BYTES: u64 = 2048;
 /// Where the first descriptor begins, in bytes.
 pub const MARK_POSITION: u64 = FIRST_SECTOR * SECTOR_BYTES;
 /// As many bytes of a descriptor as tell what it is.
@@ -23,6 +23,39 @@ pub fn begins(descriptor: &[u8]) -> bool {
     const IDENTIFIERS: [&[u8]; 5] = [b"CD001", b"BEA01", b"NSR02", b"NSR03", b"CDW02"];
     let at = |position: usize| descriptor.get(position..position + 5);
     at(1).is_some_and(|identifier| IDENTIFIERS.contains(&identifier)) || at(9) == Some(b"CDROM")
+}
+
+/// As many bytes of a root directory as tell what it is.
+pub const ROOT_BYTES: usize = 34;
+
+/// The sector of the root directory, by a primary descriptor of ISO 9660 (ECMA-119 clause 8.4)
+/// whose blocks are sectors.
+#[must_use]
+pub fn root_sector(descriptor: &[u8]) -> Option<u64> {
+    const BLOCK_BYTES: usize = 128;
+    const ROOT_EXTENT: usize = 156 + 2;
+    let is_primary = descriptor.starts_with(b"\x01CD001");
+    let block_bytes = bytes::u16_little(descriptor, BLOCK_BYTES)?;
+    let is_known = is_primary && u64::from(block_bytes) == SECTOR_BYTES;
+    bytes::u32_little(descriptor, ROOT_EXTENT)
+        .map(u64::from)
+        .filter(|_| is_known)
+}
+
+/// Whether a sector of this number, of which at least [`ROOT_BYTES`] are given, begins a directory:
+/// the first record is of a directory, has its number and no other name than its own (ECMA-119
+/// clause 6.8.2.2).
+#[must_use]
+pub fn is_root(sector: &[u8], number: u64) -> bool {
+    let Some(record) = sector.get(..ROOT_BYTES) else {
+        return false;
+    };
+    let extent = bytes::u32_little(record, 2).map(u64::from);
+    let is_directory = record.get(25).is_some_and(|flags| flags & 2 != 0);
+    let is_long = record
+        .first()
+        .is_some_and(|length| usize::from(*length) >= ROOT_BYTES);
+    is_long && is_directory && extent == Some(number) && record.ends_with(&[1, 0])
 }
 
 /// Whether the device holds one.

@@ -328,12 +328,22 @@ pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<D
     })
 }
 
-/// Whether there is nothing around the volume. What cannot be read says so to what reads it next.
+/// Whether there is nothing around the volume, and its root directory is where it says. What cannot
+/// be read says so to what reads it next.
 fn holds_volume(bytes: &Bytes) -> bool {
-    let mut mark = [0; volume::MARK_BYTES];
-    bytes.contains(volume::MARK_POSITION, mark.len() as u64)
-        && bytes.read(volume::MARK_POSITION, &mut mark, true).is_ok()
-        && volume::begins(&mark)
+    let read = |position: u64, target: &mut [u8]| {
+        bytes.contains(position, target.len() as u64) && bytes.read(position, target, true).is_ok()
+    };
+    let mut descriptor = [0; volume::SECTOR_BYTES as usize];
+    if !read(volume::MARK_POSITION, &mut descriptor) {
+        // The last sector of an image may be cut.
+        return read(volume::MARK_POSITION, &mut descriptor[..volume::MARK_BYTES])
+            && volume::begins(&descriptor);
+    }
+    let mut root = [0; volume::ROOT_BYTES];
+    let is_in_place =
+        |sector| read(sector * volume::SECTOR_BYTES, &mut root) && volume::is_root(&root, sector);
+    volume::begins(&descriptor) && volume::root_sector(&descriptor).is_none_or(is_in_place)
 }
 
 /// What options of a disc are written behind, of a source that is given as `shown`.

@@ -14,6 +14,7 @@
 //! first session begins at sector 32. A file made of a disc has the gap between its sessions, or
 //! does not. A file inside an image may be an image too; its directories are not where it says,
 //! unlike those of a session, so each session's root directory must be in it and refer to itself.
+//! Where nothing can be read, no session begins: damage behind a session costs nothing of it.
 //!
 //! Weakness: sessions that were added over the first one's descriptors without a copy of them
 //! (growisofs on rewritable discs) are not found; the newest is what sector 16 has.
@@ -46,7 +47,7 @@ pub(super) struct Found {
 /// All sessions of an image, oldest first; at least one when the first has descriptors.
 pub(super) fn find<E>(image: &Readable<'_, E>) -> Result<Vec<Found>, E> {
     let mut found = Vec::new();
-    let mut next = match at(image, GROWN_START)? {
+    let mut next = match at(image, GROWN_START).unwrap_or(None) {
         Some(first) => Some(first),
         None => at(image, 0)?,
     };
@@ -58,7 +59,7 @@ pub(super) fn find<E>(image: &Readable<'_, E>) -> Result<Vec<Found>, E> {
             break;
         }
         for start in starts_behind(end) {
-            next = at(image, start)?;
+            next = at(image, start).unwrap_or(None);
             if next.is_some() {
                 break;
             }

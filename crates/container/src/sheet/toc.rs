@@ -1,5 +1,6 @@
 //! Sheets of cdrdao: `TRACK MODE [SUBCHANNELS]`, then `DATAFILE "NAME" [#OFFSET] [LENGTH]`, the
-//! length in frames or bytes. `//` begins a remark.
+//! length in frames or bytes. `//` begins a remark. Other programs (cueconvert) write
+//! `FILE "NAME" START [LENGTH]` for data, too, as cdrdao has it for music: times count sectors.
 
 use super::{Found, NO_DATA, TRACKS_MAX, frames, lines, number, quoted, split_word};
 use crate::sector::Layout;
@@ -26,7 +27,7 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
                 let (name, rest) = quoted(rest).ok_or("names no file")?;
                 return Ok(Found {
                     file: name.to_owned(),
-                    track: track(layout, rest),
+                    track: track(layout, rest, word == b"FILE"),
                     number: number_of_track,
                 });
             }
@@ -52,13 +53,14 @@ fn mode(words: &[u8]) -> Option<Layout> {
     Layout::of_sector_bytes(bytes + more)
 }
 
-/// What follows the name of a file.
-fn track(layout: Layout, rest: &[u8]) -> Track {
+/// What follows the name of a file: a start, if there is one, and a length.
+fn track(layout: Layout, rest: &[u8], has_start: bool) -> Track {
     let mut track = Track {
         start: 0,
         length_bytes: u64::MAX,
         layout,
     };
+    let mut is_start = has_start;
     let words = rest.split(u8::is_ascii_whitespace);
     for word in words.filter(|word| !word.is_empty()) {
         if word.starts_with(b"//") {
@@ -66,11 +68,17 @@ fn track(layout: Layout, rest: &[u8]) -> Track {
         }
         if let Some(offset) = word.strip_prefix(b"#").and_then(number) {
             track.start = offset;
-        } else if let Some(frames) = frames(word) {
-            track.length_bytes = frames.saturating_mul(layout.stride_bytes());
-        } else if let Some(bytes) = number(word) {
-            track.length_bytes = bytes;
+            continue;
         }
+        let sectors = frames(word).map(|frames| frames.saturating_mul(layout.stride_bytes()));
+        let Some(bytes) = sectors.or_else(|| number(word)) else {
+            continue;
+        };
+        match is_start {
+            true => track.start = track.start.saturating_add(bytes),
+            false => track.length_bytes = bytes,
+        }
+        is_start = false;
     }
     track
 }
@@ -93,6 +101,11 @@ mod tests {
         let second = "CD_DA\nTRACK AUDIO\nFILE \"a.bin\" 0 01:00:00\nTRACK MODE1_RAW RW_RAW\n\
                       DATAFILE \"a.bin\" #4711\n";
         assert_eq!(of(second), (2, 4711, u64::MAX, 2448));
+        let as_music = "CD_DA\nTRACK AUDIO\nFILE \"a.bin\" 0 00:04:00\n\
+                        TRACK MODE1_RAW\nFILE \"a.bin\" 00:04:00\n";
+        assert_eq!(of(as_music), (2, 300 * 2352, u64::MAX, 2352));
+        let first = "TRACK MODE1_RAW\nFILE \"a.bin\" 0 00:04:33\n";
+        assert_eq!(of(first), (1, 0, 333 * 2352, 2352));
         assert!(parse(b"x", b"CD_DA\nTRACK AUDIO\nFILE \"a.wav\" 0").is_err());
         assert!(parse(b"x", b"TRACK MODE1\nDATAFILE a.bin").is_err());
     }

@@ -71,6 +71,44 @@ fn raw_sectors_are_read_with_and_without_a_sheet() {
     assert!(whole == raw(&image, 2352, 1), "its bytes as they are");
 }
 
+/// A session that was written behind music: its extents count from the beginning of the disc.
+#[test]
+fn the_session_of_data_of_a_disc_of_music_is_read() {
+    let fixture = Fixture::new();
+    fixture.iso();
+    let at = |name: &str| fixture.path().join(name);
+    let source = fixture.tree();
+    let source = source.to_str().unwrap();
+    let writer = [
+        "genisoimage",
+        "-quiet",
+        "-R",
+        "-C",
+        "0,45150",
+        "-o",
+        "session.iso",
+        source,
+    ];
+    tool(fixture.path(), &writer);
+    let session = fs::read(at("session.iso")).unwrap();
+    let raw = [vec![7; 2352 * 75], raw(&session, 2352, 2)].concat();
+    fs::write(at("disc.bin"), raw).unwrap();
+    let cue = "FILE \"disc.bin\" BINARY\n  TRACK 01 AUDIO\n    INDEX 01 00:00:00\n\
+               REM SESSION 02\n  TRACK 02 MODE2/2352\n    INDEX 01 00:01:00\n";
+    fs::write(at("disc.cue"), cue).unwrap();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    let sums = |source: &str| run(&["sum", "-r", source]).text();
+    for source in ["session.iso", "disc.bin", "disc.cue"] {
+        assert_eq!(sums(source), sums("tree.iso"), "{source}");
+        let stat = run(&["stat", source]).text();
+        assert!(
+            stat.contains("a session from sector 45150 of its disc on"),
+            "{stat}"
+        );
+        assert_eq!(run(&["check", "--data", source]).code, Some(0));
+    }
+}
+
 /// What the compressors of a distribution make, with and without an index.
 #[test]
 fn compressed_images_are_read() {
