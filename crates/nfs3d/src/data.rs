@@ -17,7 +17,7 @@ use pagewell_sunrpc::nfs3::{
 use pagewell_sunrpc::xdr::{Encode, Encoder, padding};
 
 use crate::convert::{self, WireIdentity, WireTarget};
-use crate::handler::{Abort, Nfs3Handler, Out, READ_BYTES_MAX, WRITE_BYTES_MAX};
+use crate::handler::{Abort, Nfs3Handler, READ_BYTES_MAX, WRITE_BYTES_MAX};
 use crate::volume::SIZE_MAX;
 use pagewell_rpcd::call::Done;
 use pagewell_rpcd::reply::Piece;
@@ -67,15 +67,15 @@ fn send_payload(
     payload: Payload,
     head: &Head,
 ) -> fs::Result<Option<Done>> {
-    let (length, out) = (payload.len(), handler.out());
+    let length = payload.len();
     if length <= COPIED_READ_BYTES_MAX {
-        return head.copy(&payload, out);
+        return head.copy(&payload, handler.bytes());
     }
     match payload {
         Payload::File { file, offset, .. } => {
             if is_resident(&file, offset, length) {
                 let piece = Piece::File(FileRange::new(file, offset, length));
-                return Ok(Some(head.send([piece], length, out)));
+                return Ok(Some(head.send([piece], length, handler)));
             }
             if !head.may_block {
                 return Err(fs::Error::WouldBlock);
@@ -87,13 +87,13 @@ fn send_payload(
                 offset,
                 length,
             };
-            head.copy(&payload, out)
+            head.copy(&payload, handler.bytes())
         }
         Payload::Pages(pages) => {
             let pages = pages.into_iter().map(Piece::Page);
-            Ok(Some(head.send(pages, length, out)))
+            Ok(Some(head.send(pages, length, handler)))
         }
-        Payload::Bytes(bytes) => Ok(Some(head.send([Piece::Bytes(bytes)], length, out))),
+        Payload::Bytes(bytes) => Ok(Some(head.send([Piece::Bytes(bytes)], length, handler))),
     }
 }
 
@@ -179,10 +179,9 @@ impl Head {
         head.encode(&mut encoder);
     }
 
-    /// Copies the data behind the head.
-    fn copy(&self, payload: &Payload, out: &mut Out<'_>) -> fs::Result<Option<Done>> {
+    /// Appends head and data to the block of replies.
+    fn copy(&self, payload: &Payload, bytes: &mut Vec<u8>) -> fs::Result<Option<Done>> {
         let wanted = payload.len();
-        let bytes = out.bytes();
         let start = bytes.len();
         self.put(wanted, self.end_of_file, bytes);
         let data = bytes.len();
@@ -214,10 +213,10 @@ impl Head {
         &self,
         pieces: impl IntoIterator<Item = Piece>,
         count: usize,
-        out: &mut Out<'_>,
+        handler: &mut Nfs3Handler<'_>,
     ) -> Done {
-        self.put(count, self.end_of_file, out.bytes());
-        let sent = out.end_with(pieces, count);
+        self.put(count, self.end_of_file, handler.bytes());
+        let sent = handler.end_with(pieces, count);
         Done {
             failed: false,
             sent_bytes: Some(sent),
@@ -246,9 +245,8 @@ mod tests {
             may_block: true,
         };
         let mut batch = Batch::default();
-        let mark = batch.begin();
-        let out = &mut Out::new(&mut batch, mark);
-        let done = head.copy(&payload, out).unwrap();
+        batch.begin();
+        let done = head.copy(&payload, batch.bytes()).unwrap();
         let bytes = batch.bytes().split_off(4);
         (done, bytes)
     }
@@ -284,10 +282,9 @@ mod tests {
         };
         let mut batch = Batch::default();
         batch.push(b"another reply");
-        let mark = batch.begin();
+        batch.begin();
         let before = batch.bytes().clone();
-        let out = &mut Out::new(&mut batch, mark);
-        assert!(head.copy(&payload, out).is_err());
+        assert!(head.copy(&payload, batch.bytes()).is_err());
         assert_eq!(*batch.bytes(), before);
     }
 

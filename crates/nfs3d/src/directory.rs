@@ -121,7 +121,7 @@ fn list(
     write: impl FnMut(&fs::DirectoryEntry<'_>, &mut Page<'_>) -> bool,
 ) -> Result<Done, Abort> {
     let unsent = &handler.served().totals.unsent;
-    let bytes = handler.out().bytes();
+    let bytes = handler.bytes();
     let start = bytes.len();
     let page = Page {
         bytes,
@@ -133,7 +133,7 @@ fn list(
     if listed == Ok(true) {
         return Ok(Done::default());
     }
-    handler.out().bytes().truncate(start);
+    handler.bytes().truncate(start);
     match listed {
         Ok(_) => Err(Abort::Status(Status::TooSmall)),
         Err(error) => handler.fail(target, error, |_| target.attributes_now()),

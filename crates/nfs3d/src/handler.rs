@@ -43,43 +43,21 @@ impl From<fs::Error> for Abort {
     }
 }
 
-/// Where a reply goes.
-pub(super) struct Out<'b> {
-    batch: &'b mut Batch,
-    mark: Mark,
-}
-
-impl<'b> Out<'b> {
-    /// Behind the RPC head that begins at `mark`.
-    pub(super) fn new(batch: &'b mut Batch, mark: Mark) -> Self {
-        Self { batch, mark }
-    }
-
-    /// The block of replies, to append to.
-    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
-        self.batch.bytes()
-    }
-
-    /// Ends the reply with `count` bytes, sent in place.
-    pub(super) fn end_with(
-        &mut self,
-        pieces: impl IntoIterator<Item = Piece>,
-        count: usize,
-    ) -> usize {
-        self.batch.end_with(self.mark, pieces, count)
-    }
-}
-
 /// Handles one NFS call: has its caller and its reply.
 pub(super) struct Nfs3Handler<'a> {
     caller: &'a Caller<'a>,
-    out: Out<'a>,
+    batch: &'a mut Batch,
+    mark: Mark,
 }
 
 impl<'a> Nfs3Handler<'a> {
-    /// For this caller.
-    pub(super) fn new(caller: &'a Caller<'a>, out: Out<'a>) -> Self {
-        Self { caller, out }
+    /// For this caller, whose reply begins at `mark`.
+    pub(super) fn new(caller: &'a Caller<'a>, batch: &'a mut Batch, mark: Mark) -> Self {
+        Self {
+            caller,
+            batch,
+            mark,
+        }
     }
 
     /// The exports in service.
@@ -92,9 +70,18 @@ impl<'a> Nfs3Handler<'a> {
         self.caller.may_block
     }
 
-    /// Where the reply goes.
-    pub(super) fn out(&mut self) -> &mut Out<'a> {
-        &mut self.out
+    /// The block of replies, to append to behind the RPC head.
+    pub(super) fn bytes(&mut self) -> &mut Vec<u8> {
+        self.batch.bytes()
+    }
+
+    /// Ends the reply with `count` bytes, sent in place.
+    pub(super) fn end_with(
+        &mut self,
+        pieces: impl IntoIterator<Item = Piece>,
+        count: usize,
+    ) -> usize {
+        self.batch.end_with(self.mark, pieces, count)
     }
 
     /// Looks a name up for the caller.
@@ -125,7 +112,7 @@ impl<'a> Nfs3Handler<'a> {
     ) -> Result<Done, Abort> {
         match result {
             Ok(results) => {
-                let encoder = &mut Encoder::new(self.out.bytes());
+                let encoder = &mut Encoder::new(self.batch.bytes());
                 Status::Ok.encode(encoder);
                 results.encode(encoder);
                 Ok(Done::default())
@@ -151,7 +138,7 @@ impl<'a> Nfs3Handler<'a> {
             status: convert::status(&error),
             body: body(&error),
         };
-        failure.encode(&mut Encoder::new(self.out.bytes()));
+        failure.encode(&mut Encoder::new(self.batch.bytes()));
         Ok(Done {
             failed: true,
             sent_bytes: None,

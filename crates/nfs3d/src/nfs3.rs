@@ -39,7 +39,7 @@ use pagewell_sunrpc::rpc::{self, Call, Refusal};
 use pagewell_sunrpc::xdr::{Decoder, Encode, Encoder};
 
 use crate::duplicate::{Duplicates, Pending, Seen, Undecided};
-use crate::handler::{Abort, LISTING_BYTES_MAX, Nfs3Handler, Out, READ_BYTES_MAX};
+use crate::handler::{Abort, LISTING_BYTES_MAX, Nfs3Handler, READ_BYTES_MAX};
 use crate::statistics::NFS;
 use crate::{creation, data, directory, names, object, observed, volume};
 
@@ -405,8 +405,8 @@ impl NfsCall<'_> {
         let caller = &Caller::new(served, credentials_of(&self.head), peer, waiting);
         let procedure = self.procedure;
         self.reply(served, batch, |batch, mark| {
-            let mut handler = Nfs3Handler::new(caller, Out::new(batch, mark));
-            let result = run(&mut handler, procedure, self.arguments);
+            let handler = &mut Nfs3Handler::new(caller, batch, mark);
+            let result = run(handler, procedure, self.arguments);
             batch.tally.set_export(caller.used_export());
             let status = match result {
                 Ok(done) => return Ok(done),
