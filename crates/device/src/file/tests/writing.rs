@@ -82,32 +82,40 @@ fn flushes_and_durable_writes_need_no_writer_and_keep_to_the_end() {
     }
 }
 
+fn is_kept_out_but_for_reading(path: &Path, options: FileOptions) {
+    let error = FileDevice::open_with(path, options.clone()).err();
+    let Some(error @ Error::InUse { .. }) = error else {
+        panic!("{error:?}");
+    };
+    let text = error.to_string();
+    let shown = path.display().to_string();
+    assert!(text.contains(&shown) && text.contains("in use"), "{text}");
+    let reader = FileOptions {
+        writable: false,
+        ..options
+    };
+    assert_eq!(read(&open(path, &reader), 0, 4096).0.result, Ok(()));
+}
+
 #[test]
 fn one_writer_at_a_time_and_any_number_of_readers() {
     let file = file_of(&pattern(8192));
+    let path = file.path();
     for options in kinds() {
-        let device = open(file.path(), &options);
-        for second in kinds() {
-            let error = FileDevice::open_with(file.path(), second.clone()).err();
-            let Some(error @ Error::InUse { .. }) = error else {
-                panic!("{error:?}");
-            };
-            let text = error.to_string();
-            let path = file.path().display().to_string();
-            assert!(text.contains(&path) && text.contains("in use"), "{text}");
-            let reader = FileOptions {
-                writable: false,
-                ..second
-            };
-            assert_eq!(read(&open(file.path(), &reader), 0, 4096).0.result, Ok(()));
-        }
+        let device = open(path, &options);
+        // All at once: each is refused only after it has tried for a while.
+        std::thread::scope(|scope| {
+            for second in kinds() {
+                scope.spawn(move || is_kept_out_but_for_reading(path, second));
+            }
+        });
         drop(device);
     }
     // Whatever a child process that is just being started still holds.
-    let device = open(file.path(), &kinds()[0]);
+    let device = open(path, &kinds()[0]);
     let inherited = rustix::io::dup(&device.target.buffered).unwrap();
     drop(device);
-    drop(open(file.path(), &kinds()[0]));
+    drop(open(path, &kinds()[0]));
     drop(inherited);
 }
 
