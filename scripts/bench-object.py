@@ -13,10 +13,18 @@ memory of the program that mounts.
 machine has it to Pagewell with ack=journal; and nothing to rclone, which uploads later. Writing is
 compared among those that mean the same; rclone's and the journal's rows stand beside.
 
+Servers of NFS are a group of their own: `pagewell serve` beside `rclone serve nfs` with its file cache,
+with and without --use-server-modtime, all behind `pagewell mount nfs://`; processor time and memory are
+the server's.
+
+With --stalled nothing is compared: a mount has a cache of 128 MiB, the store stands still in the middle
+of 16 readers and 4 writers, and the largest memory of the program may be 64 MiB above its cache.
+
   --quick          a tenth of the bytes and files, one round
   --delay MS,...   added latencies in milliseconds (0,5,50)
   --rounds N       rounds (3)
   --only WORDS     only cases with these words in their names; may be repeated
+  --stalled        what memory a mount takes whose store stands still
 
 Exit status 1 when Pagewell is in a case neither the fastest nor within 10 percent of it, or makes more
 requests than another, or moves bytes in order at less than 0.9 of the speed of the bare program. Known
@@ -34,6 +42,7 @@ import os
 import random
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -58,6 +67,11 @@ RANDOM_READS = 200
 RENAMED = 100
 CHUNK_BYTES = 8 << 20
 STORED_WAIT_SECONDS = 120
+STALLED_CACHE_MIB = 128
+STALLED_BESIDE_MIB = 64
+STALLED_READERS = 16
+STALLED_WRITERS = 4
+STALLED_SECONDS = 20
 
 
 def query_signed(method, host, path, body):
@@ -233,25 +247,58 @@ def started(command, pattern, **more):
     sys.exit(f"{command[0]} does not get ready")
 
 
-class Mount:
-    """A program that mounts the bucket at a place."""
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
-    def __init__(self, name, address, place, scratch):
-        environment = dict(ENVIRONMENT)
+
+def is_listening(port):
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def remote_of_rclone(address):
+    return f":s3,provider=Other,env_auth=true,endpoint='http://{address}':bucket"
+
+
+def serving(name, address, port, scratch):
+    """The command of a server of NFS, whose export is /."""
+    if name.startswith("pagewell"):
+        command = [f"{TARGET}/release/pagewell", "serve", "--listen", f"127.0.0.1:{port}"]
+        command += ["--squash", "none", "--staging-dir", os.path.join(scratch, "staging")]
+        return command + [f"s3://bucket?endpoint=http://{address}"]
+    command = [f"{TARGET}/objects/rclone/rclone", "serve", "nfs", remote_of_rclone(address)]
+    command += ["--addr", f"127.0.0.1:{port}", "--vfs-cache-mode", "full"]
+    command += ["--cache-dir", os.path.join(scratch, "cache"), "--config", "/dev/null"]
+    return command + ["--use-server-modtime"] * name.endswith("times")
+
+
+class Mount:
+    """A program that mounts the bucket at a place, or serves it to a mount there."""
+
+    def __init__(self, name, address, place, scratch, more=()):
         cache = os.path.join(scratch, "cache")
         shutil.rmtree(cache, ignore_errors=True)
         os.makedirs(cache)
         self.place = place
+        self.server = None
+        environment = dict(ENVIRONMENT)
         libraries = f"{TARGET}/objects/s3fs/root"
-        if name.startswith("pagewell"):
+        pagewell = [f"{TARGET}/release/pagewell", "mount", "--foreground", *more]
+        if "serve" in name:
+            port = free_port()
+            command = serving(name, address, port, scratch)
+            self.server = self.start(command, "server", environment, scratch)
+            self.wait(lambda: is_listening(port), self.server)
+            command = [*pagewell, f"nfs://127.0.0.1:{port}/?mountport={port}", place]
+        elif name.startswith("pagewell"):
             acknowledge = "journal" if name.endswith("journal") else "store"
-            command = [f"{TARGET}/release/pagewell", "mount", "--foreground"]
-            command += ["--staging-dir", os.path.join(scratch, "staging")]
+            command = [*pagewell, "--staging-dir", os.path.join(scratch, "staging")]
             command += [f"s3://bucket?endpoint=http://{address}&ack={acknowledge}", place]
         elif name.startswith("rclone"):
-            options = f"provider=Other,env_auth=true,endpoint='http://{address}'"
             mode = "full" if name.endswith("full") else "off"
-            command = [f"{TARGET}/objects/rclone/rclone", "mount", f":s3,{options}:bucket", place]
+            command = [f"{TARGET}/objects/rclone/rclone", "mount", remote_of_rclone(address), place]
             command += ["--vfs-cache-mode", mode, "--cache-dir", cache, "--vfs-write-back", "0s"]
             command += ["--config", "/dev/null"]
         else:
@@ -264,22 +311,34 @@ class Mount:
             command = [f"{libraries}/usr/bin/s3fs", "bucket", place, "-f"]
             command += ["-o", f"url=http://{address},use_path_request_style"]
             command += ["-o", f"passwd_file={passwords},use_cache={cache}"]
-        errors = open(os.path.join(scratch, "errors"), "w")
-        self.program = subprocess.Popen(
-            command, env=environment, stdout=subprocess.DEVNULL, stderr=errors
-        )
+        self.program = self.start(command, "mount", environment, scratch)
+        self.wait(lambda: os.path.ismount(place), self.program)
+
+    @staticmethod
+    def start(command, kind, environment, scratch):
+        with open(os.path.join(scratch, f"errors.{kind}"), "w") as errors:
+            program = subprocess.Popen(
+                command, env=environment, stdout=subprocess.DEVNULL, stderr=errors
+            )
+        program.errors = errors.name
+        return program
+
+    @staticmethod
+    def wait(is_ready, program):
         deadline = time.monotonic() + 60
-        while not os.path.ismount(place):
-            if self.program.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"{name} does not mount: {open(errors.name).read()[-300:]}")
+        while not is_ready():
+            if program.poll() is not None or time.monotonic() > deadline:
+                with open(program.errors) as errors:
+                    sys.exit(f"{program.args[:2]} is not ready: {errors.read()[-300:]}")
             time.sleep(0.01)
 
     def spent(self):
         """Processor seconds and the largest resident MiB so far."""
-        with open(f"/proc/{self.program.pid}/stat") as file:
+        process = (self.server or self.program).pid
+        with open(f"/proc/{process}/stat") as file:
             fields = file.read().rsplit(")", 1)[1].split()
         seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        with open(f"/proc/{self.program.pid}/status") as file:
+        with open(f"/proc/{process}/status") as file:
             peak = int(re.search(r"VmHWM:\s*(\d+)", file.read())[1]) / 1024
         return seconds, peak
 
@@ -291,6 +350,9 @@ class Mount:
             # rclone was seen to stay.
             self.program.kill()
             self.program.wait(60)
+        if self.server:
+            self.server.terminate()
+            self.server.wait(60)
 
 
 def list_all(place):
@@ -401,10 +463,14 @@ class Case:
             self.programs = ["pagewell", "pagewell, journal", "s3fs", "rclone, cache full"]
         if bare:
             self.programs.append("bare")
+        self.programs += ["pagewell serve", "rclone serve", "rclone serve, server times"]
 
-    def peers(self):
-        """Those that mean the same by fsync."""
-        return [name for name in self.programs if self.wanted is not None or name == "s3fs"]
+    def peers(self, own):
+        """Those that do the same for the same clients, and mean the same by fsync."""
+        if self.wanted is None:
+            return ["s3fs"] if own == "pagewell" else []
+        alike = [name for name in self.programs if ("serve" in name) == ("serve" in own)]
+        return [name for name in alike if name not in (own, "bare")]
 
 
 def cases(files, large_bytes):
@@ -464,12 +530,50 @@ def measure(name, case, proxy, store, scratch):
     return seconds, stored, counts["requests"], mebibytes, after - before, peak
 
 
+def stalled(proxy, scratch, large_bytes):
+    """The largest memory of a mount whose store stands still among readers and writers; whether
+    that is little enough."""
+    address, control = proxy
+    place = os.path.join(scratch, "mount")
+    os.makedirs(place)
+    mount = Mount("pagewell", address, place, scratch, ["--cache", f"{STALLED_CACHE_MIB}m"])
+    share = (large_bytes >> 20) // STALLED_READERS
+    commands = [
+        ["dd", f"if={place}/large", "of=/dev/null", "bs=1M", f"skip={at * share}", f"count={share}"]
+        for at in range(STALLED_READERS)
+    ]
+    commands += [
+        ["dd", "if=/dev/zero", f"of={place}/new{at}", "bs=1M", f"count={2 * share}", "conv=fsync"]
+        for at in range(STALLED_WRITERS)
+    ]
+    # Everything that is asked for from the fortieth request on.
+    ask(control, "PUT", "/script", b"any after=40 hang")
+    programs = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for command in commands]
+    try:
+        time.sleep(STALLED_SECONDS)
+        _, peak = mount.spent()
+        waiting = sum(program.poll() is None for program in programs)
+        ask(control, "PUT", "/script", b"")
+        failed = sum(program.wait(STORED_WAIT_SECONDS) != 0 for program in programs)
+    finally:
+        for program in programs:
+            program.kill()
+        mount.end()
+    print(
+        f"{STALLED_CACHE_MIB} MiB of cache, {STALLED_SECONDS} s without an answer: resident "
+        f"{peak:.0f} MiB, {waiting} of {len(programs)} programs waited, {failed} failed",
+        flush=True,
+    )
+    return waiting > 0 and peak <= STALLED_CACHE_MIB + STALLED_BESIDE_MIB
+
+
 def main():
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--delay", default="0,5,50")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--stalled", action="store_true")
     try:
         options = parser.parse_args()
     except SystemExit:
@@ -493,6 +597,8 @@ def main():
         # Once for each store, not for each mount.
         probe = [f"{TARGET}/release/pagewell", "probe", f"s3://bucket?endpoint=http://{ready[1]}"]
         subprocess.run(probe, env=ENVIRONMENT, stdout=subprocess.DEVNULL, check=True)
+        if options.stalled:
+            return not stalled((ready[1], ready[2]), scratch, large_bytes)
         print("| latency | case | program | s | stored s | requests | MiB | processor s | resident MiB |")
         print("|---:|---|---|---:|---:|---:|---:|---:|---:|")
         for delay in options.delay.split(","):
@@ -506,7 +612,7 @@ def main():
             program.terminate()
             program.wait(60)
         shutil.rmtree(scratch, ignore_errors=True)
-    sys.exit(failed)
+    return failed
 
 
 def row(delay, case, rounds, proxy, store, scratch):
@@ -526,19 +632,28 @@ def row(delay, case, rounds, proxy, store, scratch):
             f"| {mebibytes:.1f} | {processor:.2f} | {peak:.0f} |",
             flush=True,
         )
-    own, bare = medians["pagewell"], medians.get("bare")
-    others = [medians[name] for name in programs if name in case.peers() and name != "pagewell"]
-    others = [other for other in others if other is not bare]
     faults = []
-    if others and own[0] > 1.1 * min(other[0] for other in others):
-        faults.append(f"{own[0] / min(other[0] for other in others):.2f} of the fastest other's time")
-    if others and own[2] > min(other[2] for other in others):
-        faults.append(f"{own[2]:.0f} requests, {min(other[2] for other in others):.0f} of another")
-    if bare and bare[0] < 0.9 * own[0]:
-        faults.append(f"{bare[0] / own[0]:.2f} of the bare program's speed")
+    for name in ["pagewell", "pagewell serve"]:
+        faults += [f"{name}: {fault}" for fault in faults_of(name, case, medians)]
     if faults:
         print(f"FAIL {delay} ms, {case.name}: {'; '.join(faults)}", flush=True)
     return not faults
 
 
-main()
+def faults_of(name, case, medians):
+    """In what Pagewell is worse than the others, or than it must be."""
+    own, bare = medians[name], medians.get("bare")
+    others = [medians[other] for other in case.peers(name) if other in medians]
+    faults = []
+    fastest = min((other[0] for other in others), default=own[0])
+    fewest = min((other[2] for other in others), default=own[2])
+    if own[0] > 1.1 * fastest:
+        faults.append(f"{own[0] / fastest:.2f} of the fastest other's time")
+    if own[2] > fewest:
+        faults.append(f"{own[2]:.0f} requests, {fewest:.0f} of another")
+    if bare and name == "pagewell" and bare[0] < 0.9 * own[0]:
+        faults.append(f"{bare[0] / own[0]:.2f} of the bare program's speed")
+    return faults
+
+
+sys.exit(main())

@@ -27,6 +27,9 @@ use pagewell_base::size;
 const SERVER_CACHE_BYTES: u64 = 256 << 20;
 /// The same for a command, which reads most things once.
 const COMMAND_CACHE_BYTES: u64 = 64 << 20;
+/// The same for one that asks a server: an eighth of it is on its way, which over a long and wide
+/// way is what such a command waits for.
+const REMOTE_COMMAND_CACHE_BYTES: u64 = 256 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
 /// The disk tier, where no size was given.
@@ -37,8 +40,8 @@ const TIER_BYTES: u64 = 10 << 30;
 #[command(next_help_heading = "Options for images")]
 pub(crate) struct EngineArguments {
     /// Memory of the page cache that all images share, taken as it is used: 4m or more
-    /// [default: 256m for serve and mount, 64m for others, at most 1/8 of the machine's memory, 1/6
-    /// of it for mounts of nfs://, and 1/4 of what is free]
+    /// [default: 256m for serve and mount and what asks a server, 64m for others, at most 1/8 of
+    /// the machine's memory, 1/6 of it for mounts of what a server has, and 1/4 of what is free]
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     cache: Option<u64>,
 
@@ -125,9 +128,12 @@ impl Engine {
         Ok(Some(self.tier.get_or_init(|| tier).clone()))
     }
 
-    /// The same for a command that ends by itself.
-    pub(crate) fn command(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        Ok(Self::measured(arguments.cache, &|_| {}, Box::new(Ok))?.over_disk(arguments))
+    /// The same for a command that ends by itself; `is_remote`: some of what it reads or writes is
+    /// a server's.
+    pub(crate) fn command(arguments: &EngineArguments, is_remote: bool) -> anyhow::Result<Self> {
+        let remote = || is_remote.then(|| usual_bytes(REMOTE_COMMAND_CACHE_BYTES));
+        let size_bytes = arguments.cache.or_else(remote);
+        Ok(Self::measured(size_bytes, &|_| {}, Box::new(Ok))?.over_disk(arguments))
     }
 
     /// The same with a cache whose settings were changed, and a layer over each device.
@@ -331,7 +337,7 @@ mod tests {
             ("1m", ["1 MiB", "4 MiB"]),
             ("1000000g", ["1024000000 MiB", "this process may have"]),
         ] {
-            let error = Engine::command(&arguments(&["--cache", size]));
+            let error = Engine::command(&arguments(&["--cache", size]), false);
             let error = error.err().unwrap();
             assert_eq!(exit_code_of(&error), USAGE);
             let line = one_line(&error);

@@ -111,6 +111,11 @@ impl Location {
         texts.iter().map(|text| Self::parse(text)).collect()
     }
 
+    /// Whether a server has the objects of any of them.
+    pub(crate) fn are_remote(locations: &[Self]) -> bool {
+        locations.iter().any(|location| location.source.is_remote())
+    }
+
     /// Its path, when it is no more than that: of a local file or directory.
     pub(crate) fn plain_path(&self) -> Option<&Path> {
         self.source.plain_path().filter(|_| self.path.is_none())

@@ -65,8 +65,9 @@ struct Writer {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
-    let engine = Engine::command(&arguments.engine)?;
-    write_all(&arguments.locations, arguments.recursive, &engine)
+    let locations = Location::parse_all(&arguments.locations)?;
+    let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
+    write_all(&locations, arguments.recursive, &engine)
 }
 
 /// [`run`] for a program that measures: with a cache of this size whose settings `change` has
@@ -79,11 +80,10 @@ pub fn read(
     layer: Layer,
 ) -> anyhow::Result<Outcome> {
     let engine = Engine::measured(cache_bytes, change, layer)?;
-    write_all(locations, recursive, &engine)
+    write_all(&Location::parse_all(locations)?, recursive, &engine)
 }
 
-fn write_all(locations: &[OsString], recursive: bool, engine: &Engine) -> anyhow::Result<Outcome> {
-    let locations = Location::parse_all(locations)?;
+fn write_all(locations: &[Location], recursive: bool, engine: &Engine) -> anyhow::Result<Outcome> {
     let stdout = std::io::stdout();
     let out = stdout.as_fd().try_clone_to_owned().map_err(OutputFailed)?;
     let out = File::from(out);
@@ -97,7 +97,7 @@ fn write_all(locations: &[OsString], recursive: bool, engine: &Engine) -> anyhow
         gathered_bytes: 0,
         progress: Progress::new(!stdout.is_terminal()),
     };
-    for location in &locations {
+    for location in locations {
         let written = match stream::of(location) {
             Ok(Some(stream)) => writer.stream(stream, &location.shown()),
             Ok(None) => location

@@ -110,7 +110,9 @@ struct ViolationJson {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
-    let engine = Engine::command(&arguments.engine)?;
+    let is_remote = |text: &OsString| Source::parse(text).is_ok_and(|source| source.is_remote());
+    let is_remote = arguments.sources.iter().any(is_remote);
+    let engine = Engine::command(&arguments.engine, is_remote)?;
     let mut failures = 0;
     let mut json = Vec::new();
     for source in &arguments.sources {

@@ -207,7 +207,7 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
     let Some((target, sources)) = locations.split_last() else {
         return Err(failure::usage("cp needs a source and a target"));
     };
-    let engine = Engine::command(&arguments.engine)?;
+    let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
     let engine = engine.with_writing(&arguments.writing, None);
     let target = open_target(target, arguments.force, &engine)?;
     let into = target.entry.filter(is_directory);

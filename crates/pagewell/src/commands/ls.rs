@@ -143,7 +143,7 @@ struct Lister<'a> {
 /// Runs the command.
 pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::command(&arguments.engine)?;
+    let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
     let stdout = std::io::stdout();
     let mut lister = Lister {
         arguments,

@@ -81,7 +81,7 @@ struct BucketJson {
 /// Runs the command.
 pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::command(&arguments.engine)?;
+    let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
     let mut failures = 0;
     let mut json = Vec::new();
     for location in &locations {

@@ -92,7 +92,7 @@ struct Summer {
 /// Runs the command.
 pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
-    let engine = Engine::command(&arguments.engine)?;
+    let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
     let stdout = std::io::stdout();
     let mut summer = Summer {
         is_terminal: stdout.is_terminal(),
