@@ -292,6 +292,10 @@ fn descriptors_in_odd_places() {
         flood.put(sector, b"\x03CD001\x01");
     }
     assert!(support::try_open(flood.bytes).is_err());
+}
+
+#[test]
+fn c26_blocks_of_sizes_that_cannot_be() {
     for size in [0u16, 3, 65535] {
         let mut image = plain(&[]);
         image.bytes[16 * SECTOR + 128..][..2].copy_from_slice(&size.to_le_bytes());
