@@ -218,6 +218,16 @@ def compressed(program):
     return make
 
 
+def maxcso(kind, *options):
+    def make(shop, tree, image, work):
+        plain_image = os.path.join(work, "plain.iso")
+        xorriso("-R")(shop, tree, plain_image, work)
+        shop.run(shop.writer("maxcso"), "--quiet", f"--format={kind}", *options, plain_image,
+                 "-o", image)
+
+    return make
+
+
 def in_partition(shop, tree, image, work):
     """A stick of which the first partition is an image."""
     plain_image = os.path.join(work, "plain")
@@ -396,6 +406,14 @@ RECIPES = [
     Recipe("xz", "plain", rock_ridge(), compressed("xz"), form="iso.xz",
            complete=True),
     Recipe("zstd", "plain", rock_ridge(), compressed("zstd"), form="iso.zst",
+           complete=True),
+    Recipe("maxcso-cso1", "plain", rock_ridge(), maxcso("cso1"), form="cso",
+           complete=True, needs=["maxcso"]),
+    Recipe("maxcso-cso2", "plain", rock_ridge(), maxcso("cso2", "--block=8192"), form="cso",
+           complete=True, needs=["maxcso"]),
+    Recipe("maxcso-zso", "plain", rock_ridge(), maxcso("zso"), form="zso",
+           complete=True, needs=["maxcso"]),
+    Recipe("session-alone", "plain", rock_ridge(), genisoimage("-R", "-C", "0,45150"),
            complete=True),
     Recipe("partition-mbr", "plain", rock_ridge(), in_partition, form="img",
            complete=True),

@@ -8,6 +8,7 @@
 #   udfkit 0.1.0           UDF 2.50 with a metadata partition, as Blu-ray discs have it
 #   images-go              go-diskfs 1.9.4 and kdomanski/iso9660 0.4.0, behind writers/go
 #   images-rust            hadris-iso and hadris-udf 3.0.0-rc.2, behind writers/rust
+#   maxcso 1.13.0          compresses images: CSO, ZSO
 #
 # One that cannot be had is named, and costs its images alone. xorriso, genisoimage, bsdtar and mkudffs
 # are those of the system.
@@ -40,7 +41,17 @@ rust_writers() {
         --target-dir "$folder/rust" >&2 && cp "$folder/rust/debug/images-rust" "$folder/"
 }
 
+node_writers() {
+    local package=@emmercm/maxcso-linux-x64
+    [ ! -x "$folder/maxcso" ] || return 0
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$folder/node" \
+        "$package@0.1130.16" >&2 || return
+    chmod +x "$folder/node/node_modules/$package/dist/maxcso"
+    ln -sf "node/node_modules/$package/dist/maxcso" "$folder/"
+}
+
 python_writers || missing 'pycdlib and udfkit: they need python3-venv and a registry'
 go_writers || missing 'go-diskfs and kdomanski/iso9660: they need Go 1.26 and a registry'
 rust_writers || missing 'hadris-iso and hadris-udf: they need a registry'
+node_writers || missing 'maxcso: it needs npm, a registry and a processor of type x86-64'
 echo "$folder"
