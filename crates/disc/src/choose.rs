@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 
-use pagewell_fs::FileSystem;
+use pagewell_fs::{Error, FileSystem};
 
 use crate::compare::{Lack, Listing};
 use crate::options::TreeName;
@@ -75,7 +75,11 @@ pub(crate) fn choose(
     let read = |candidate: &Candidate| {
         let how = (candidate.name == TreeName::Iso, EXAMINED_MAX);
         let tree = &candidate.tree;
-        Listing::read(&**tree, &tree.root(), how).map_err(|error| error.to_string())
+        Listing::read(&**tree, &tree.root(), how).map_err(|error| match error {
+            // The identifier was made of what descriptors say.
+            Error::Stale => "it is not where the image says that it is".to_owned(),
+            other => other.to_string(),
+        })
     };
     let roots: Vec<Result<Listing, String>> = candidates.iter().map(read).collect();
     let loss = |ours: &Listing| -> usize {

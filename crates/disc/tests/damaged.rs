@@ -141,6 +141,30 @@ fn a_tree_that_cannot_be_opened_costs_none_of_the_others() {
 }
 
 #[test]
+fn an_image_that_ends_before_its_directories_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir(directory.path().join("tree")).unwrap();
+    fs::write(directory.path().join("tree/file"), "file").unwrap();
+    let Some(image) = written("genisoimage -quiet -udf -o image tree", directory.path()) else {
+        return;
+    };
+    let cache = Cache::new(CacheOptions::new(BYTES_MIN)).unwrap();
+    // Behind the descriptors of both formats, and the anchor.
+    let part = &image[..258 * SECTOR];
+    let device = Arc::new(RamDevice::holding("image", part));
+    let bytes = Bytes::new(cache.open(device));
+    let error = Disc::open(&bytes, &cache, &DiscOptions::default()).err();
+    let error = error.unwrap().to_string();
+    let length = part.len();
+    assert!(
+        error.contains(&format!("it has {length} of the ")),
+        "{error}"
+    );
+    assert!(error.contains("interrupted download"), "{error}");
+    assert!(!error.contains("stale"), "{error}");
+}
+
+#[test]
 fn every_walk_ends_without_a_panic() {
     let directory = tempfile::tempdir().unwrap();
     let place = |name: &str| directory.path().join(name);
