@@ -35,7 +35,7 @@
 //!
 //! **Times.** Written bytes stay in memory for a while, so the times of the file below do not show
 //! when the image was written; and a client may get the earlier attributes (`wcc_data`, RFC 1813
-//! section 2.6) only when no other change came between. So [`Changes`] keeps the times from the
+//! section 2.6) only when no other change came between. So `Changes` keeps the times from the
 //! opening on. Each change moves them forward, by at least a nanosecond, *after* the bytes are in
 //! memory: a reader of the new time finds the new bytes. Changes are counted; one that ends with
 //! the count of its beginning was alone.
