@@ -11,9 +11,6 @@ use crate::service::{Service, Wanted, exchange};
 use crate::transport::{Call, Head, Target};
 use crate::writable::Metadata;
 
-/// With what headers of metadata begin.
-pub(crate) const METADATA: &str = "x-amz-meta-";
-
 /// Describes the object of `target`. A failure of HEAD that `is_sure` does not settle is asked for
 /// again by GET, whose answer says why.
 pub(crate) async fn inspect<S: Service>(
@@ -68,15 +65,15 @@ pub(crate) fn described<S: Service>(head: &Head) -> Option<ObjectInfo> {
     };
     Some(ObjectInfo {
         version: version(head, length_bytes),
-        metadata: metadata(head),
+        metadata: metadata::<S>(head),
         content_type: head.text(&CONTENT_TYPE).map(str::to_owned),
     })
 }
 
-fn metadata(head: &Head) -> Metadata {
+fn metadata<S: Service>(head: &Head) -> Metadata {
     let found = head.headers.iter().filter_map(|(name, value)| {
-        let name = name.as_str().strip_prefix(METADATA)?;
-        Some((name.to_owned(), value.as_bytes().to_vec()))
+        let name = S::metadata_name(name.as_str())?;
+        Some((name, value.as_bytes().to_vec()))
     });
     found.collect()
 }

@@ -19,10 +19,12 @@
 //! Weaknesses: HTTP/1.1 only, and no proxy.
 
 mod activity;
+mod at_once;
 mod date;
 mod error;
 mod fetch;
 mod handling;
+mod headers;
 #[cfg(test)]
 mod histories;
 mod inspect;
@@ -33,6 +35,7 @@ mod open;
 mod options;
 mod percent;
 mod probe;
+mod provoke;
 mod range;
 mod refusal;
 mod remote;

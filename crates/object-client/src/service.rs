@@ -18,12 +18,25 @@ const REST_BYTES_MAX: usize = 4 * 1024;
 /// How often a call may be made again at once because a refusal taught something.
 const LESSONS_MAX: u32 = 2;
 
+/// With what headers of metadata begin, where a store has no others.
+const METADATA: &str = "x-amz-meta-";
+
 /// A server of one kind, as calls of all kinds need it.
 pub(crate) trait Service: Send + Sync + 'static {
     /// Whether it keeps objects as they were put, with the words about them.
     const IS_STORE: bool;
 
     fn transport(&self) -> &Transport;
+
+    /// The header of metadata.
+    fn metadata_header(name: &str) -> String {
+        format!("{METADATA}{name}")
+    }
+
+    /// The name of the metadata that a header is.
+    fn metadata_name(header: &str) -> Option<String> {
+        header.strip_prefix(METADATA).map(str::to_owned)
+    }
 
     /// Makes a call ready for a try: keys, and where it goes.
     fn prepare(&self, call: &mut Call) -> impl Future<Output = Result<()>> + Send;

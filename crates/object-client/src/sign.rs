@@ -11,7 +11,8 @@ use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue};
 use sha2::{Digest as _, Sha256};
 
 use crate::date;
-use crate::transport::{Signing, Target};
+use crate::options::Keys;
+use crate::transport::{Call, Sign, Target};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const DATE: HeaderName = HeaderName::from_static("x-amz-date");
@@ -33,7 +34,8 @@ pub(crate) fn hash(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-fn keyed(key: &[u8], text: &[u8]) -> Vec<u8> {
+/// HMAC by SHA-256.
+pub(crate) fn keyed(key: &[u8], text: &[u8]) -> Vec<u8> {
     // A key of any length is right for HMAC.
     Hmac::<Sha256>::new_from_slice(key).map_or_else(
         |_| Vec::new(),
@@ -102,52 +104,56 @@ fn canonical_query(query: &str) -> String {
     pairs.join("&")
 }
 
-/// Signs a request whose headers are all there but those that a signature needs.
-pub(crate) fn sign(
-    method: &Method,
-    target: &Target,
-    headers: &mut HeaderMap,
-    body_hash: &str,
-    signing: &Signing,
-    now: SystemTime,
-) {
-    let time = date::basic(now);
-    let day = time.get(..8).unwrap_or("");
-    let mut set = |name: HeaderName, text: &str| {
-        if let Ok(value) = HeaderValue::from_str(text) {
-            headers.insert(name, value);
+/// By what a request to S3 is signed.
+#[derive(Debug)]
+pub(crate) struct Signing {
+    /// The keys.
+    pub keys: Keys,
+    /// The region.
+    pub region: String,
+}
+
+impl Sign for Signing {
+    /// All headers but those that a signature needs are there.
+    fn sign(&self, call: &Call, headers: &mut HeaderMap, now: SystemTime) {
+        let time = date::basic(now);
+        let day = time.get(..8).unwrap_or("");
+        let mut set = |name: HeaderName, text: &str| {
+            if let Ok(value) = HeaderValue::from_str(text) {
+                headers.insert(name, value);
+            }
+        };
+        set(HOST, &call.target.origin.authority());
+        set(DATE, &time);
+        set(BODY_HASH, &call.body_hash);
+        if let Some(token) = &self.keys.session_token {
+            set(TOKEN, token);
         }
-    };
-    set(HOST, &target.origin.authority());
-    set(DATE, &time);
-    set(BODY_HASH, body_hash);
-    if let Some(token) = &signing.keys.session_token {
-        set(TOKEN, token);
-    }
-    let (request, names) = canonical(method, target, headers, body_hash);
-    let scope = format!("{day}/{}/s3/aws4_request", signing.region);
-    let text = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hash(&request));
-    let secret = format!("AWS4{}", signing.keys.secret_access_key);
-    let mut key = keyed(secret.as_bytes(), day.as_bytes());
-    for part in [signing.region.as_str(), "s3", "aws4_request"] {
-        key = keyed(&key, part.as_bytes());
-    }
-    let signature = hex(&keyed(&key, text.as_bytes()));
-    let public = &signing.keys.access_key_id;
-    let value = format!(
-        "{ALGORITHM} Credential={public}/{scope}, SignedHeaders={names}, Signature={signature}"
-    );
-    if let Ok(mut value) = HeaderValue::from_str(&value) {
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+        let (request, names) = canonical(&call.method, &call.target, headers, &call.body_hash);
+        let scope = format!("{day}/{}/s3/aws4_request", self.region);
+        let text = format!("{ALGORITHM}\n{time}\n{scope}\n{}", hash(&request));
+        let secret = format!("AWS4{}", self.keys.secret_access_key);
+        let mut key = keyed(secret.as_bytes(), day.as_bytes());
+        for part in [self.region.as_str(), "s3", "aws4_request"] {
+            key = keyed(&key, part.as_bytes());
+        }
+        let signature = hex(&keyed(&key, text.as_bytes()));
+        let public = &self.keys.access_key_id;
+        let value = format!(
+            "{ALGORITHM} Credential={public}/{scope}, SignedHeaders={names}, Signature={signature}"
+        );
+        if let Ok(mut value) = HeaderValue::from_str(&value) {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::activity::Kind;
     use crate::location::Origin;
-    use crate::options::Keys;
     use crate::percent;
     use std::time::{Duration, UNIX_EPOCH};
 
@@ -223,7 +229,11 @@ mod tests {
             };
             let now = UNIX_EPOCH + Duration::from_secs(1_369_353_600);
             let target = target("examplebucket.s3.amazonaws.com", path);
-            sign(&method, &target, &mut headers, &hash(body), &signing, now);
+            let call = Call {
+                body_hash: hash(body),
+                ..Call::new(Kind::Get, method, target)
+            };
+            signing.sign(&call, &mut headers, now);
             let value = headers[AUTHORIZATION].to_str().expect("text");
             assert!(value.ends_with(expected), "{path}: {value}");
         }

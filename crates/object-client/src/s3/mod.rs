@@ -6,9 +6,7 @@
 mod config;
 mod credentials;
 mod listing;
-mod probe;
 mod upload;
-mod whole;
 mod write;
 
 use std::ops::Range;
@@ -20,19 +18,21 @@ use hyper::Method;
 use pagewell_base::sync::Mutex;
 
 use crate::activity::{Activity, Kind};
+use crate::at_once;
 use crate::error::{Error, Result};
 use crate::fetch::{End, fetch};
 use crate::inspect::inspect;
 use crate::location::Origin;
 use crate::options::Options;
 use crate::percent;
+use crate::provoke;
 use crate::refusal::Refusal;
 use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
 use crate::runtime;
 use crate::service::{Service, Wanted, exchange};
 use crate::settle::Store;
-use crate::sign;
-use crate::transport::{Call, Signing, Target, Transport};
+use crate::sign::{self, Signing};
+use crate::transport::{Call, Target, Transport};
 use crate::version::Version;
 use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
 use config::Settings;
@@ -207,6 +207,15 @@ impl Bucket {
             .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
     }
 
+    async fn at_once(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
+        let call = self.get(key)?;
+        at_once::get(self, &call, key, bytes_max, write::names_others).await
+    }
+
+    fn put(&self, key: &str) -> Result<Call> {
+        Ok(Call::new(Kind::Put, Method::PUT, self.object(key, &[])?))
+    }
+
     pub(crate) fn get(&self, key: &str) -> Result<Call> {
         let target = self.object(key, &[])?;
         Ok(Self::call(Kind::Get, Method::GET, target, Bytes::new()))
@@ -229,10 +238,10 @@ impl Service for Bucket {
         if call.body_hash.is_empty() {
             call.body_hash = sign::hash(&call.body);
         }
-        call.signing = Some(Signing {
+        call.signing = Some(Arc::new(Signing {
             keys: credentials.keys().await?,
             region: place.region,
-        });
+        }));
         Ok(())
     }
 
@@ -298,7 +307,7 @@ impl Remote for BucketRemote {
     }
 
     fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
-        runtime::wait(whole::get(&self.bucket, key, bytes_max))
+        runtime::wait(self.bucket.at_once(key, bytes_max))
     }
 
     fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
@@ -378,11 +387,13 @@ impl WritableRemote for BucketRemote {
     }
 
     fn compares_hashes(&self, key: &str) -> Result<bool> {
-        runtime::wait(probe::compares_hashes(&self.bucket, key))
+        let put = self.bucket.put(key)?;
+        runtime::wait(provoke::compares_hashes(self.bucket.as_ref(), put))
     }
 
     fn honours_if_match(&self, key: &str) -> Result<bool> {
-        runtime::wait(probe::honours_if_match(&self.bucket, key))
+        let get = self.bucket.get(key)?;
+        runtime::wait(provoke::honours_if_match(self.bucket.as_ref(), get))
     }
 }
 

@@ -218,7 +218,7 @@ async fn a_small_object_comes_with_what_it_is() {
     let headers = [("ETag", TAG), ("x-amz-meta-mode", "33188")];
     let whole = || Step::Send(reply(200, &headers, b"abc"));
     let (small, script) = bucket(vec![whole()]);
-    let (info, bytes) = whole::get(&small, "k", 3).await.expect("an object");
+    let (info, bytes) = small.at_once("k", 3).await.expect("an object");
     assert_eq!(info.version, version());
     assert_eq!(info.metadata, [("mode".to_owned(), b"33188".to_vec())]);
     assert_eq!(bytes.as_deref(), Some(&b"abc"[..]));
@@ -226,18 +226,18 @@ async fn a_small_object_comes_with_what_it_is() {
     // Of a larger one its head alone comes.
     let head = Step::Send(reply(200, &[("ETag", TAG), ("Content-Length", "3")], b""));
     let (large, script) = bucket(vec![whole(), head]);
-    let (info, bytes) = whole::get(&large, "k", 2).await.expect("an object");
+    let (info, bytes) = large.at_once("k", 2).await.expect("an object");
     assert_eq!((info.version, bytes), (version(), None));
     assert_eq!(script.seen()[1].method, "HEAD");
     // Bytes that its tag does not name.
     let other = Step::Send(reply(200, &headers, b"abd"));
     let (wrong, _) = bucket(vec![other]);
     assert!(matches!(
-        whole::get(&wrong, "k", 3).await,
+        wrong.at_once("k", 3).await,
         Err(Error::Protocol(_))
     ));
     let (gone, _) = bucket(vec![error(404, "NoSuchKey")]);
-    assert_eq!(whole::get(&gone, "k", 3).await, Err(Error::NotFound));
+    assert_eq!(gone.at_once("k", 3).await, Err(Error::NotFound));
 }
 
 #[tokio::test(start_paused = true)]
@@ -662,6 +662,14 @@ async fn signed_requests_are_not_led_elsewhere() {
     );
 }
 
+async fn compares_hashes(bucket: &Arc<Bucket>) -> Result<bool> {
+    provoke::compares_hashes(bucket.as_ref(), bucket.put("k").expect("a call")).await
+}
+
+async fn honours_if_match(bucket: &Arc<Bucket>) -> Result<bool> {
+    provoke::honours_if_match(bucket.as_ref(), bucket.get("k").expect("a call")).await
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_server_is_asked_what_it_refuses() {
     let (bucket, script) = bucket(vec![
@@ -671,12 +679,12 @@ async fn a_server_is_asked_what_it_refuses() {
         error(412, "PreconditionFailed"),
         done(),
     ]);
-    assert_eq!(probe::compares_hashes(&bucket, "k").await, Ok(true));
-    assert_eq!(probe::compares_hashes(&bucket, "k").await, Ok(false));
-    let denied = probe::compares_hashes(&bucket, "k").await;
+    assert_eq!(compares_hashes(&bucket).await, Ok(true));
+    assert_eq!(compares_hashes(&bucket).await, Ok(false));
+    let denied = compares_hashes(&bucket).await;
     assert!(matches!(denied, Err(Error::Denied(_))));
-    assert_eq!(probe::honours_if_match(&bucket, "k").await, Ok(true));
-    assert_eq!(probe::honours_if_match(&bucket, "k").await, Ok(false));
+    assert_eq!(honours_if_match(&bucket).await, Ok(true));
+    assert_eq!(honours_if_match(&bucket).await, Ok(false));
     assert_eq!(
         script.seen()[0].header("content-md5"),
         Some("AAAAAAAAAAAAAAAAAAAAAA==")

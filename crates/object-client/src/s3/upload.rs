@@ -11,11 +11,12 @@ use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 
 use super::listing::Encoding;
-use super::write::{self, carry, condition, describe};
+use super::write::{self, carry};
 use super::{ANSWER_BYTES_MAX, Bucket, LIST_BYTES_MAX};
 use crate::activity::Kind;
 use crate::date;
 use crate::error::{Error, Result};
+use crate::headers::{condition, describe};
 use crate::percent;
 use crate::service::{Answer, Ended, Wanted, exchange};
 use crate::settle::{Settled, settle, settled, token, unmet};
@@ -58,7 +59,7 @@ pub(crate) async fn create(bucket: &Bucket, key: &str, metadata: &Metadata) -> R
     let token = token()?;
     let target = bucket.object(key, &[("uploads", "")])?;
     let mut call = Call::new(Kind::Put, Method::POST, target);
-    describe(&mut call.headers, metadata, &token)?;
+    describe::<Bucket>(&mut call.headers, metadata, &token)?;
     // When an answer is lost, another upload begins: the first one is swept later.
     let answer = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX))
         .await

@@ -1,6 +1,8 @@
 //! A request: what is asked of whom.
 
-use std::time::Duration;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use hyper::Method;
@@ -8,7 +10,6 @@ use hyper::header::HeaderMap;
 
 use crate::activity::Kind;
 use crate::location::Origin;
-use crate::options::Keys;
 use crate::transport::failure::Failure;
 
 /// Where a request goes.
@@ -34,13 +35,10 @@ impl Target {
     }
 }
 
-/// By what a request is signed.
-#[derive(Clone, Debug)]
-pub(crate) struct Signing {
-    /// The keys.
-    pub keys: Keys,
-    /// The region.
-    pub region: String,
+/// By what a request is signed, or shown to be allowed; of which nothing is shown.
+pub(crate) trait Sign: fmt::Debug + Send + Sync {
+    /// Adds what signs a call with these headers.
+    fn sign(&self, call: &Call, headers: &mut HeaderMap, now: SystemTime);
 }
 
 /// A request, which may be tried several times.
@@ -61,7 +59,7 @@ pub(crate) struct Call {
     /// Its SHA-256 in hexadecimal digits; empty where nothing is signed.
     pub body_hash: String,
     /// Without it, it is not signed.
-    pub signing: Option<Signing>,
+    pub signing: Option<Arc<dyn Sign>>,
     /// How long the server may be silent, where that is longer than in other calls.
     pub patience: Duration,
 }

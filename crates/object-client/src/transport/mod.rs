@@ -10,7 +10,7 @@ mod redirect;
 mod reply;
 
 pub(crate) use budget::Budget;
-pub(crate) use call::{Call, Signing, Target};
+pub(crate) use call::{Call, Sign, Target};
 pub(crate) use connect::{Connect, Network};
 #[cfg(test)]
 pub(crate) use connect::{Connecting, Stream};
@@ -37,7 +37,6 @@ use crate::activity::{Activity, Counts};
 use crate::error::Error;
 use crate::location::Origin;
 use crate::options::Options;
-use crate::sign;
 use payload::{Payload, Progress};
 use pool::{Connection, Host};
 
@@ -250,14 +249,7 @@ fn request(call: &Call, payload: Payload) -> Result<Request<Payload>, Failure> {
         .map_err(|_| invalid("no path of a request, or too long"))?;
     let mut headers = call.headers.clone();
     if let Some(signing) = &call.signing {
-        sign::sign(
-            &call.method,
-            &call.target,
-            &mut headers,
-            &call.body_hash,
-            signing,
-            SystemTime::now(),
-        );
+        signing.sign(call, &mut headers, SystemTime::now());
     }
     let host = HeaderValue::try_from(call.target.origin.authority());
     headers.insert(HOST, host.map_err(|_| invalid("no name of a host"))?);
