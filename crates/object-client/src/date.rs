@@ -19,11 +19,25 @@ pub(crate) fn iso(text: &str) -> Option<SystemTime> {
     since_1970(text.parse().ok()?)
 }
 
-/// `20261128T034241Z`, as signatures have it.
-pub(crate) fn basic(time: SystemTime) -> String {
+fn text(time: SystemTime, format: impl Fn(Timestamp) -> String) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    Timestamp::from_second(seconds).map_or_else(|_| String::new(), Timestamp::format_iso8601)
+    Timestamp::from_second(seconds).map_or_else(|_| String::new(), format)
+}
+
+/// `20261128T034241Z`, as signatures of S3 have it.
+pub(crate) fn basic(time: SystemTime) -> String {
+    text(time, Timestamp::format_iso8601)
+}
+
+/// `2026-11-28T03:42:41Z`, as signatures of addresses have it.
+pub(crate) fn zulu(time: SystemTime) -> String {
+    text(time, Timestamp::format_rfc3339_zulu)
+}
+
+/// `Sat, 28 Nov 2026 03:21:43 GMT`, the reverse of [`http`].
+pub(crate) fn http_text(time: SystemTime) -> String {
+    text(time, Timestamp::format_http_date)
 }
 
 #[cfg(test)]
@@ -39,6 +53,8 @@ mod tests {
         let finer = expected + Duration::from_millis(928);
         assert_eq!(iso("2026-11-28T03:21:43.928Z"), Some(finer));
         assert_eq!(basic(expected), "20261128T032143Z");
+        assert_eq!(zulu(expected), "2026-11-28T03:21:43Z");
+        assert_eq!(http_text(expected), "Sat, 28 Nov 2026 03:21:43 GMT");
         for text in [
             "",
             "yesterday",

@@ -20,6 +20,8 @@
 
 mod activity;
 mod at_once;
+mod azure;
+mod codes;
 mod date;
 mod error;
 mod fetch;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   s3://BUCKET[/PREFIX][?OPTION=VALUE&...]     what follows ? are options of ours
+//!   az://CONTAINER[/PREFIX][?OPTION=VALUE&...]  the same
 //!   http(s)://HOST[:PORT]/PATH[?QUERY]          all of it is the server's
 //! ```
 
@@ -12,18 +13,28 @@ use crate::options::Options;
 use crate::percent;
 
 /// What URLs of remotes begin with.
-pub const PROTOCOLS: [&str; 3] = ["s3://", "http://", "https://"];
+pub const PROTOCOLS: [&str; 4] = ["s3://", "az://", "http://", "https://"];
+/// Options that mean nothing elsewhere.
+const OF_S3: [&str; 3] = ["region", "profile", "raw-listings"];
+const OF_AZURE: [&str; 2] = ["account", "key-file"];
 /// Bytes of a URL.
 const URL_BYTES_MAX: usize = 8192;
 
 /// A parsed URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// A bucket.
+    /// A bucket of a store that speaks S3.
     S3 {
         /// Its name.
         bucket: String,
         /// With what the keys begin: a key, a folder with or without its `/`, or nothing.
+        prefix: String,
+    },
+    /// A container of Azure Blob Storage.
+    Azure {
+        /// Its name.
+        bucket: String,
+        /// As that of S3.
         prefix: String,
     },
     /// A web server.
@@ -127,6 +138,41 @@ impl Origin {
     }
 }
 
+/// The name of a bucket and a prefix; options go into `options`.
+fn parse_bucket(
+    url: &str,
+    (scheme, what): (&str, &str),
+    rest: &str,
+    options: &mut Options,
+) -> Result<(String, String)> {
+    let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
+    let is_azure = scheme == "az";
+    // Some containers have a name of the service's own: $root, $web, $logs.
+    let plain = bucket.strip_prefix('$').filter(|_| is_azure);
+    let plain = plain.unwrap_or(bucket);
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+    if plain.is_empty()
+        || plain.len() > 255
+        || !plain.bytes().all(is_name)
+        || plain.starts_with('.')
+    {
+        return Err(invalid(url, &format!("this is no name of a {what}")));
+    }
+    let wrong = || invalid(url, "% has no two hexadecimal digits of UTF-8 behind it");
+    let prefix = percent::decode_text(prefix).ok_or_else(wrong)?;
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let value = percent::decode_text(value).ok_or_else(wrong)?;
+        let others = if is_azure { &OF_S3[..] } else { &OF_AZURE };
+        if others.contains(&name) {
+            return Err(invalid(url, &format!("{name} is no option of {scheme}://")));
+        }
+        options.set(name, &value)?;
+    }
+    Ok((bucket.to_owned(), prefix))
+}
+
 impl Location {
     /// Parses a URL; options that it has go into `options`.
     ///
@@ -141,37 +187,26 @@ impl Location {
         if url.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(invalid(url, "a URL has no control characters (write %0A)"));
         }
-        if url.starts_with("s3:") && !url.starts_with("s3://") {
-            return Err(invalid(url, "a bucket is written s3://BUCKET"));
+        for scheme in ["s3", "az"] {
+            let behind = url.strip_prefix(scheme);
+            let Some(rest) = behind.and_then(|rest| rest.strip_prefix(':')) else {
+                continue;
+            };
+            let what = if scheme == "az" {
+                "container"
+            } else {
+                "bucket"
+            };
+            let written = format!("a {what} is written {scheme}://{}", what.to_uppercase());
+            let rest = rest.strip_prefix("//");
+            let rest = rest.ok_or_else(|| invalid(url, &written))?;
+            let (bucket, prefix) = parse_bucket(url, (scheme, what), rest, options)?;
+            return Ok(match scheme {
+                "az" => Self::Azure { bucket, prefix },
+                _ => Self::S3 { bucket, prefix },
+            });
         }
-        match url.strip_prefix("s3://") {
-            Some(rest) => Self::parse_bucket(url, rest, options),
-            None => Self::parse_web(url),
-        }
-    }
-
-    fn parse_bucket(url: &str, rest: &str, options: &mut Options) -> Result<Self> {
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
-        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-        if bucket.is_empty()
-            || bucket.len() > 255
-            || !bucket.bytes().all(is_name)
-            || bucket.starts_with('.')
-        {
-            return Err(invalid(url, "this is no name of a bucket"));
-        }
-        let wrong = || invalid(url, "% has no two hexadecimal digits of UTF-8 behind it");
-        let prefix = percent::decode_text(prefix).ok_or_else(wrong)?;
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let value = percent::decode_text(value).ok_or_else(wrong)?;
-            options.set(name, &value)?;
-        }
-        Ok(Self::S3 {
-            bucket: bucket.to_owned(),
-            prefix,
-        })
+        Self::parse_web(url)
     }
 
     fn parse_web(url: &str) -> Result<Self> {
@@ -194,11 +229,23 @@ impl Location {
         })
     }
 
+    /// A bucket or a container as a URL without a prefix; nothing for a web server.
+    #[must_use]
+    pub fn bucket(&self) -> Option<String> {
+        match self {
+            Self::S3 { bucket, .. } => Some(format!("s3://{bucket}")),
+            Self::Azure { bucket, .. } => Some(format!("az://{bucket}")),
+            Self::Web { .. } => None,
+        }
+    }
+
     /// With what the keys begin.
     #[must_use]
     pub fn prefix(&self) -> &str {
         match self {
-            Self::S3 { prefix, .. } | Self::Web { prefix, .. } => prefix,
+            Self::S3 { prefix, .. } | Self::Azure { prefix, .. } | Self::Web { prefix, .. } => {
+                prefix
+            }
         }
     }
 }
@@ -226,6 +273,13 @@ mod tests {
         assert_eq!(options.region.as_deref(), Some("eu-1"));
         assert!(options.anonymous);
         assert_eq!(parse("s3://b").expect("a bucket").prefix(), "");
+        let url = "az://$web/a%20b?account=one&key-file=%2Fetc%2Fkey&ca=x";
+        let mut options = Options::default();
+        let container = Location::parse(url, &mut options).expect("a URL");
+        assert_eq!(container.bucket().as_deref(), Some("az://$web"));
+        assert_eq!(container.prefix(), "a b");
+        assert_eq!(options.account.as_deref(), Some("one"));
+        assert_eq!(parse("http://h/x").expect("a file").bucket(), None);
     }
 
     #[test]
@@ -259,6 +313,12 @@ mod tests {
             "s3://b/%ff",
             "s3://../x",
             "s3:/b",
+            "s3://$web",
+            "s3://b?account=one",
+            "az://",
+            "az:/c",
+            "az://$",
+            "az://c?region=eu-1",
             "s3://b?speed=9",
             "ftp://h/x",
             "http://",

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::azure::{Container, ContainerRemote};
 use crate::error::Result;
 use crate::location::Location;
 use crate::options::Options;
@@ -30,6 +31,10 @@ pub fn open(url: &str, options: &Options) -> Result<Arc<dyn Remote>> {
             let bucket = Bucket::open(bucket, &options, transport)?;
             Arc::new(BucketRemote::new(bucket, prefix))
         }
+        Location::Azure { bucket, prefix } => {
+            let container = Container::open(bucket, &options, transport)?;
+            Arc::new(ContainerRemote::new(container, prefix))
+        }
         Location::Web {
             origin,
             path_and_query,
@@ -51,11 +56,13 @@ const AUTHORITIES: [&str; 4] = [
     "/usr/local/share/ca-certificates",
 ];
 /// Variables that name files, and what stands in the home folder without them.
-const NAMED: [(&str, &str); 5] = [
+const NAMED: [(&str, &str); 7] = [
     ("AWS_CONFIG_FILE", ".aws/config"),
     ("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"),
     ("AWS_WEB_IDENTITY_TOKEN_FILE", ".aws/sso/cache"),
     ("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", ""),
+    ("AZURE_FEDERATED_TOKEN_FILE", ""),
+    ("AZURE_CONFIG_DIR", ".azure"),
     ("SSL_CERT_FILE", ""),
 ];
 
@@ -69,8 +76,9 @@ pub fn files_of(url: &str, options: &Options) -> Result<Vec<PathBuf>> {
     let location = Location::parse(url, &mut options)?;
     let mut files: Vec<PathBuf> = AUTHORITIES.iter().map(PathBuf::from).collect();
     files.extend(options.certificates);
+    files.extend(options.key_file);
     let has_chain = options.keys.is_none() && !options.anonymous;
-    if has_chain && matches!(location, Location::S3 { .. }) {
+    if has_chain && location.bucket().is_some() {
         let home = std::env::var_os("HOME").map(PathBuf::from);
         for (variable, below_home) in NAMED {
             files.extend(std::env::var_os(variable).map(PathBuf::from));

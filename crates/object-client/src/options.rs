@@ -36,6 +36,10 @@ pub struct Options {
     pub region: Option<String>,
     /// Profile of the AWS files. One that is given here goes before keys of the environment.
     pub profile: Option<String>,
+    /// Account of Azure.
+    pub account: Option<String>,
+    /// A file with the key of that account, a signature (SAS) or a connection string.
+    pub key_file: Option<PathBuf>,
     /// Requests are not signed.
     pub anonymous: bool,
     /// The bucket stands in the path, not in the name of the host: by default where the endpoint is
@@ -66,6 +70,8 @@ impl Default for Options {
             endpoint: None,
             region: None,
             profile: None,
+            account: None,
+            key_file: None,
             anonymous: false,
             path_style: None,
             keys: None,
@@ -81,7 +87,8 @@ impl Default for Options {
 }
 
 /// Options of a URL, with what they take.
-const NAMES: &str = "endpoint=URL, region=NAME, profile=NAME, anonymous=true, path-style=BOOLEAN, \
+const NAMES: &str = "endpoint=URL, region=NAME, profile=NAME, account=NAME, \
+                     key-file=FILE, anonymous=true, path-style=BOOLEAN, \
                      ca=FILE, retry=TIME, stall=TIME, connect=TIME, connections=NUMBER, \
                      raw-listings=true";
 const TIME: std::ops::RangeInclusive<Duration> =
@@ -117,6 +124,8 @@ impl Options {
             "endpoint" => self.endpoint = text()?,
             "region" => self.region = text()?,
             "profile" => self.profile = text()?,
+            "account" => self.account = text()?,
+            "key-file" => self.key_file = text()?.map(PathBuf::from),
             "anonymous" => self.anonymous = boolean(name, value)?,
             "path-style" => self.path_style = Some(boolean(name, value)?),
             "ca" => self.certificates = text()?.map(PathBuf::from),

@@ -1,8 +1,13 @@
 //! Answers of failure: what they mean by the code of their XML or JSON, then by their status.
 
+use std::time::{Duration, SystemTime};
+
 use hyper::StatusCode;
+use hyper::header::DATE;
 use pagewell_base::line::one_line;
 
+use crate::codes::{self, Meaning};
+use crate::date;
 use crate::error::Error;
 use crate::json;
 use crate::transport::{Call, Failure, Head};
@@ -29,6 +34,12 @@ impl From<Failure> for Refusal {
     }
 }
 
+/// The header of the code (Azure).
+const CODE: &str = "x-ms-error-code";
+/// Codes that say neither what is wrong with a signature, nor whether it is its time.
+const SIGNATURE_CODES: [&str; 1] = ["AuthenticationFailed"];
+/// As far as servers let clocks be apart.
+const CLOCK_MAX: Duration = Duration::from_secs(15 * 60);
 /// Characters of a server's text that people are shown.
 const SHOWN_MAX: usize = 200;
 
@@ -36,7 +47,11 @@ impl Refusal {
     /// What an answer means that is no success.
     pub(crate) fn of(call: &Call, head: &Head, body: &[u8]) -> Self {
         let said = xml::error(body).or_else(|| json::error(body));
-        let said = said.unwrap_or_default();
+        let mut said = said.unwrap_or_default();
+        if said.code.is_empty() {
+            // Where the answer has no body, as that of a HEAD.
+            head.named(CODE).unwrap_or("").clone_into(&mut said.code);
+        }
         Self::from_said(call, head, head.status, said)
     }
 
@@ -49,7 +64,8 @@ impl Refusal {
 
     fn from_said(call: &Call, head: &Head, status: StatusCode, said: xml::Said) -> Self {
         let code = said.code;
-        let text = text(call, status, &code, &said.message);
+        let reason = reason(head, &code, SystemTime::now());
+        let text = text(call, status, &code, &said.message) + &reason;
         let region = head.named("x-amz-bucket-region").map(str::to_owned);
         Self {
             failure: Failure {
@@ -62,8 +78,27 @@ impl Refusal {
     }
 }
 
+/// Why a server refuses signatures, as far as its answer tells.
+fn reason(head: &Head, code: &str, now: SystemTime) -> String {
+    if !SIGNATURE_CODES.contains(&code) {
+        return String::new();
+    }
+    let server = head.text(&DATE).and_then(date::http).unwrap_or(now);
+    let (apart, word) = match now.duration_since(server) {
+        Ok(ahead) => (ahead, "ahead of"),
+        Err(behind) => (behind.duration(), "behind"),
+    };
+    if apart < CLOCK_MAX {
+        return "; the key, the token or the signature is not right".to_owned();
+    }
+    let minutes = apart.as_secs() / 60;
+    format!("; the clock of this machine is {minutes} minutes {word} the server's")
+}
+
 fn text(call: &Call, status: StatusCode, code: &str, message: &str) -> String {
     let number = status.as_u16();
+    // Azure adds when and by which number it was asked, line by line.
+    let message = message.split("\nRequestId:").next().unwrap_or("");
     let message: String = message.chars().take(SHOWN_MAX).collect();
     let (method, shown) = (&call.method, call.target.shown());
     let text = match (code, message.as_str()) {
@@ -76,69 +111,24 @@ fn text(call: &Call, status: StatusCode, code: &str, message: &str) -> String {
 
 /// What to do, by code, then by status.
 fn failure(status: StatusCode, code: &str, text: String) -> Failure {
-    let passing = |error: Error| Failure {
-        is_passing: true,
+    let meaning = codes::meaning(status.as_u16(), code);
+    let error = match meaning {
+        Meaning::Throttled | Meaning::Unclear | Meaning::Again => Error::TryLater(text),
+        Meaning::Denied => Error::Denied(text),
+        Meaning::NotFound => Error::NotFound,
+        Meaning::Changed => Error::Changed,
+        Meaning::Exists => Error::Exists,
+        Meaning::Unsupported => Error::Unsupported(text),
+        Meaning::Invalid => Error::Invalid(text),
+        Meaning::Strange => Error::Protocol(text),
+    };
+    let is_throttled = meaning == Meaning::Throttled;
+    let is_unclear = is_throttled || meaning == Meaning::Unclear;
+    Failure {
+        is_passing: is_unclear || meaning == Meaning::Again,
+        is_unclear,
+        is_throttled,
         ..Failure::lasting(error)
-    };
-    let unclear = |error: Error| Failure {
-        is_unclear: true,
-        ..passing(error)
-    };
-    let throttled = |error: Error| Failure {
-        is_throttled: true,
-        ..unclear(error)
-    };
-    match code {
-        "SlowDown"
-        | "SlowDownRead"
-        | "SlowDownWrite"
-        | "ServiceUnavailable"
-        | "Throttling"
-        | "ThrottlingException"
-        | "RequestLimitExceeded"
-        | "TooManyRequests"
-        | "rateLimitExceeded"
-        | "userRateLimitExceeded" => {
-            return throttled(Error::TryLater(text));
-        }
-        // The body was damaged or slow on its way, or another change came between.
-        "RequestTimeout"
-        | "IncompleteBody"
-        | "BadDigest"
-        | "XAmzContentSHA256Mismatch"
-        | "ConditionalRequestConflict"
-        | "OperationAborted" => {
-            return passing(Error::TryLater(text));
-        }
-        "InternalError" | "backendError" | "internalError" => {
-            return unclear(Error::TryLater(text));
-        }
-        "AccessDenied"
-        | "InvalidAccessKeyId"
-        | "SignatureDoesNotMatch"
-        | "RequestTimeTooSkewed"
-        | "NotSignedUp"
-        | "ExpiredToken"
-        | "InvalidToken"
-        | "XAdminUserNotFound"
-        | "AuthorizationHeaderMalformed"
-        | "AccountProblem" => {
-            return Failure::lasting(Error::Denied(text));
-        }
-        "NoSuchBucket" | "PermanentRedirect" => return Failure::lasting(Error::Invalid(text)),
-        "NotImplemented" => return Failure::lasting(Error::Unsupported(text)),
-        "PreconditionFailed" | "conditionNotMet" => return Failure::lasting(Error::Changed),
-        _ => {}
-    }
-    match status.as_u16() {
-        401 | 403 => Failure::lasting(Error::Denied(text)),
-        404 | 410 => Failure::lasting(Error::NotFound),
-        405 | 501 => Failure::lasting(Error::Unsupported(text)),
-        412 | 416 => Failure::lasting(Error::Changed),
-        429 | 503 => throttled(Error::TryLater(text)),
-        408 | 425 | 500 | 502 | 504 | 509 => unclear(Error::TryLater(text)),
-        400..=499 => Failure::lasting(Error::Invalid(text)),
-        _ => Failure::lasting(Error::Protocol(text)),
     }
 }
 
@@ -149,7 +139,7 @@ mod tests {
     use crate::location::Origin;
     use crate::transport::Target;
     use hyper::Method;
-    use hyper::header::HeaderMap;
+    use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 
     fn refused(status: u16, body: &str) -> Refusal {
         let (origin, _) = Origin::parse("http://h").expect("an origin");
@@ -213,6 +203,65 @@ mod tests {
         assert_eq!(denied, "PUT http://h/b/k: forbidden (403): of a test");
         let lost = with_reason(401, "authError");
         assert!(!lost.is_passing && matches!(lost.error, Error::Denied(_)));
+    }
+
+    #[test]
+    fn a_signature_is_wrong_by_its_time_or_else() {
+        let (server, minute) = (date::http("Sat, 28 Nov 2026 03:21:43 GMT"), 60);
+        let server = server.expect("a time");
+        let headers = [(
+            DATE,
+            HeaderValue::from_static("Sat, 28 Nov 2026 03:21:43 GMT"),
+        )];
+        let head = Head {
+            status: StatusCode::FORBIDDEN,
+            headers: headers.into_iter().collect(),
+        };
+        let at = |now| reason(&head, "AuthenticationFailed", now);
+        let ahead = at(server + Duration::from_secs(20 * minute));
+        assert_eq!(
+            ahead,
+            "; the clock of this machine is 20 minutes ahead of the server's"
+        );
+        let behind = at(server - Duration::from_secs(90 * minute));
+        assert!(
+            behind.ends_with("90 minutes behind the server's"),
+            "{behind}"
+        );
+        assert!(at(server).contains("the key"));
+        assert_eq!(reason(&head, "AccessDenied", server), "");
+    }
+
+    /// The answer to a HEAD has no body; a body may begin with a mark of its encoding.
+    #[test]
+    fn errors_of_azure_are_read() {
+        let body = "\u{feff}<?xml version=\"1.0\"?><Error><Code>ServerBusy</Code><Message>Busy.\n\
+                    RequestId:1-2\nTime:2026</Message></Error>";
+        let busy = refused(503, body).failure;
+        assert!(busy.is_throttled);
+        assert_eq!(
+            busy.error.to_string(),
+            "PUT http://h/b/k: ServerBusy (503): Busy."
+        );
+        let (origin, _) = Origin::parse("http://h").expect("an origin");
+        let target = Target {
+            origin,
+            path_and_query: "/c/k".to_owned(),
+        };
+        let call = Call::new(Kind::Head, Method::HEAD, target);
+        let code = (
+            HeaderName::from_static(CODE),
+            HeaderValue::from_static("ContainerNotFound"),
+        );
+        let head = Head {
+            status: StatusCode::NOT_FOUND,
+            headers: [code].into_iter().collect(),
+        };
+        let failure = Refusal::of(&call, &head, b"").failure;
+        assert_eq!(
+            failure.error.to_string(),
+            "HEAD http://h/c/k: ContainerNotFound (404)"
+        );
     }
 
     #[test]

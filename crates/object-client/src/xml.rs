@@ -6,6 +6,8 @@ use quick_xml::XmlVersion;
 use quick_xml::events::Event;
 use quick_xml::reader::Reader;
 
+/// What some servers begin with, which is no part of the document.
+const MARK: char = '\u{feff}';
 /// Elements inside elements.
 const DEPTH_MAX: usize = 16;
 /// Elements of a document: six for each of 5,000 objects, four times over.
@@ -16,6 +18,8 @@ const ELEMENTS_MAX: usize = 200_000;
 pub(crate) struct Element {
     /// Without a prefix.
     pub name: String,
+    /// Whether an attribute says that its text is encoded (`Encoded="true"`, of Azure).
+    pub is_encoded: bool,
     /// All text directly inside it, as it is.
     pub text: String,
     /// Elements inside it, in order.
@@ -47,6 +51,7 @@ impl Element {
 /// With what is wrong with it.
 pub(crate) fn parse(body: &[u8]) -> Result<Element, String> {
     let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
+    let text = text.trim_start_matches(MARK);
     let mut reader = Reader::from_str(text);
     reader.config_mut().expand_empty_elements = true;
     let mut open: Vec<Element> = Vec::new();
@@ -61,6 +66,7 @@ pub(crate) fn parse(body: &[u8]) -> Result<Element, String> {
                 }
                 open.push(Element {
                     name: start.local_name().into_inner().to_owned(),
+                    is_encoded: start.attributes_raw().trim() == r#"Encoded="true""#,
                     ..Element::default()
                 });
             }
@@ -142,7 +148,8 @@ pub(crate) struct Said {
 
 /// The error that a body is, if it is one.
 pub(crate) fn error(body: &[u8]) -> Option<Said> {
-    let start = body.trim_ascii_start();
+    let start = body.strip_prefix(MARK.to_string().as_bytes());
+    let start = start.unwrap_or(body).trim_ascii_start();
     if !start.starts_with(b"<") {
         return None;
     }

@@ -144,6 +144,17 @@ static S3: Kind = Kind {
     open: |source, shown, purpose, engine| open::objects(&source.storage, shown, purpose, engine),
 };
 
+static AZURE: Kind = Kind {
+    prefix: "az",
+    form: "az://CONTAINER[/PREFIX][?OPTION&...]",
+    help: "a container of Azure Blob Storage, or what is below a prefix",
+    manual: "As a bucket of s3://. Account, endpoint and key come from the variables AZURE_STORAGE_* \
+             that the tools of Azure read, unless an option gives them; without a key, a token is \
+             taken from the environment, the identity of the machine, or az.",
+    options: &pagewell_source_object::AZURE_OPTIONS,
+    ..S3
+};
+
 static HTTP: Kind = Kind {
     prefix: "http",
     form: "http://HOST[:PORT]/PATH",
@@ -164,8 +175,8 @@ static HTTPS: Kind = Kind {
 };
 
 /// All of them, as they are listed.
-pub(crate) static KINDS: [&Kind; 9] = [
-    &PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS, &S3, &HTTP, &HTTPS,
+pub(crate) static KINDS: [&Kind; 10] = [
+    &PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS, &S3, &AZURE, &HTTP, &HTTPS,
 ];
 
 /// The kind with this prefix.

@@ -124,7 +124,7 @@ impl Location {
     /// The URL of a bucket, as which it is to be opened.
     pub(crate) fn bucket_url(&self) -> Option<&str> {
         match &self.source.storage {
-            Storage::Object(url) if self.source.kind.prefix == "s3" => Some(url),
+            Storage::Object(url) if pagewell_source_object::is_bucket(url) => Some(url),
             Storage::Object(_) | Storage::Path(_) | Storage::Ram(_) | Storage::Url(_) => None,
         }
     }

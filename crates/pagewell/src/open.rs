@@ -184,7 +184,7 @@ pub(crate) fn objects(
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     let url = storage.url()?;
-    let may_change = purpose.writes() && url.starts_with("s3://");
+    let may_change = purpose.writes() && pagewell_source_object::is_bucket(url);
     let writing = may_change
         .then(|| engine.writing(purpose.makes_changes_durable()))
         .transpose()?;

@@ -341,6 +341,8 @@ mod tests {
             ("s3://bucket?speed=9", "no option 'speed'"),
             ("s3:/bucket", "written s3://BUCKET"),
             ("S3://bucket", "written s3://bucket"),
+            ("az:/container", "written az://CONTAINER"),
+            ("az://container?region=x", "region is no option of az://"),
             ("HTTPS://host/x", "written https://host/x"),
             ("zip:x", "image:PATH"),
             ("zip:nothing-here", "unknown kind of source 'zip:'"),

@@ -183,11 +183,9 @@ fn path_of(folder: &Path, place: &str) -> PathBuf {
 pub(super) fn place_of(url: &str) -> String {
     let described = || {
         let location = Location::parse(url, &mut Options::default()).ok()?;
-        let Location::S3 { bucket, .. } = location else {
-            return None;
-        };
+        let bucket = location.bucket()?;
         let query = url.split_once('?').map_or("", |(_, query)| query);
-        let bucket = format!("s3://{bucket}?{query}");
+        let bucket = format!("{bucket}?{query}");
         Some(open(&bucket, &Options::default()).ok()?.describe())
     };
     described().unwrap_or_else(|| url.split('?').next().unwrap_or(url).to_owned())

@@ -71,6 +71,29 @@ pub const OPTIONS: [(&str, &str); 12] = [
     ),
 ];
 
+/// The same of a container of Azure.
+pub const AZURE_OPTIONS: [(&str, &str); 11] = [
+    (
+        "account=NAME, endpoint=URL, path-style=BOOLEAN",
+        "The account; the server, where it is not that of the account; and whether the account is \
+         in the path (default, where the name of the host does not have it).",
+    ),
+    (
+        "key-file=FILE, anonymous=true",
+        "A file with the key of the account, a signature (SAS) or a connection string, or no \
+         signature at all.",
+    ),
+    OPTIONS[2],
+    OPTIONS[3],
+    OPTIONS[4],
+    OPTIONS[5],
+    OPTIONS[6],
+    OPTIONS[7],
+    OPTIONS[8],
+    OPTIONS[9],
+    OPTIONS[10],
+];
+
 /// What a URL names.
 pub enum Opened {
     /// A bucket or a folder.
@@ -100,6 +123,12 @@ pub struct OpenedObject {
 pub fn check(url: &str) -> Result<(), String> {
     let parsed = parse(url).map(drop);
     parsed.map_err(|error| error.behind(&shown(url)))
+}
+
+/// Whether a URL names a bucket or a container, which can be changed.
+#[must_use]
+pub fn is_bucket(url: &str) -> bool {
+    parse(url).is_ok_and(|(location, _)| location.bucket().is_some())
 }
 
 fn parse(url: &str) -> Result<(Location, Options), RemoteError> {
@@ -137,7 +166,7 @@ pub fn open(
     if !is_folder {
         match one_object(&remote, (url, &location), tier.clone()) {
             Ok(object) => return Ok(Opened::Object(object)),
-            Err(RemoteError::NotFound) if matches!(location, Location::S3 { .. }) => {}
+            Err(RemoteError::NotFound) if location.bucket().is_some() => {}
             Err(error) => return Err(refused(error)),
         }
     }
@@ -156,10 +185,7 @@ pub fn open(
             "there is no such object or folder",
         ));
     }
-    let bucket = match &location {
-        Location::S3 { bucket, .. } => format!("s3://{bucket}"),
-        Location::Web { .. } => remote.describe(),
-    };
+    let bucket = location.bucket().unwrap_or_else(|| remote.describe());
     let of = (&*bucket, &*prefix);
     let has_metadata = options.handling.metadata == MetadataFrom::Objects;
     let how = (options.handling.age, has_metadata);
@@ -194,10 +220,10 @@ fn one_object(
     tier: Option<Arc<Tier>>,
 ) -> Result<OpenedObject, RemoteError> {
     let key = location.prefix();
-    let place = match location {
-        Location::S3 { .. } => remote.describe(),
+    let place = match location.bucket() {
+        Some(_) => remote.describe(),
         // What follows `?` may say which file it is.
-        Location::Web { .. } => url.to_owned(),
+        None => url.to_owned(),
     };
     let found = remote.head(key)?;
     check_range(remote, key, &found.version)?;

@@ -101,7 +101,7 @@ fn adopt(own: &mut Opened, left: Vec<Journaled>) {
 fn folder_name(place: &str, prefix: &str, number: u32) -> PathBuf {
     let hash = KeyHasher::new(place).of(prefix).bytes();
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    let bucket = place.strip_prefix("s3://").unwrap_or(place);
+    let bucket = place.split_once("://").map_or(place, |(_, bucket)| bucket);
     let plain = |letter: &char| letter.is_ascii_alphanumeric() || "-_".contains(*letter);
     let name: String = bucket
         .chars()

@@ -236,9 +236,9 @@ pub fn probe(url: &str, options: &Options, is_read_only: bool) -> Result<Report>
     options.stall = options.stall.min(STALL_MAX);
     options.connect = options.connect.min(STALL_MAX);
     // Options of the URL are in force already, but for those times.
-    let place = match location {
-        Location::S3 { .. } => url.split('?').next().unwrap_or(url),
-        Location::Web { .. } => url,
+    let place = match location.bucket() {
+        Some(_) => url.split('?').next().unwrap_or(url),
+        None => url,
     };
     let remote = open(place, &options)?;
     run(remote, location.prefix(), is_read_only, LIMITS)

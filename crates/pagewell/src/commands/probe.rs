@@ -28,7 +28,7 @@ use crate::writing_arguments::kept_probes;
 #[command(after_help = "\
 Examples:
   pagewell probe s3://bucket                    all of it, by objects that are removed again
-  pagewell probe --read-only s3://bucket/photos nothing is changed
+  pagewell probe --read-only az://photos/2026   nothing is changed
   pagewell probe --json https://host/file.iso   for programs")]
 pub(crate) struct ProbeArguments {
     /// Print one JSON document
@@ -42,7 +42,7 @@ pub(crate) struct ProbeArguments {
     /// ~/.local/state/pagewell]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     state_dir: Option<PathBuf>,
-    /// s3://BUCKET[/PREFIX], http://HOST/PATH or https://HOST/PATH
+    /// s3://BUCKET[/PREFIX], az://CONTAINER[/PREFIX], http://HOST/PATH or https://HOST/PATH
     #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
     url: String,
 }

@@ -1,0 +1,353 @@
+//! A container of Azure Blob Storage: the Blob service REST API.
+//!
+//! ```text
+//!   object      block blob, made by Put Blob or Put Block List
+//!   part        block, whose name begins with the upload's: Azure knows no uploads
+//!   version     ETag, which also changes with the metadata
+//!   metadata    x-ms-meta-NAME, under names that Azure takes (`names`)
+//! ```
+//!
+//! **Keys.** Azure takes `.` and `..` out of paths, and a backslash for a slash: such keys are
+//! refused, as they would be other blobs. Whether a dot at the end of a segment stays is not
+//! documented: such a key is read, and not written.
+//!
+//! **Uploads.** Blocks that are not committed belong to the blob, and all of them go with the next
+//! commit of it, whoever makes that; else after a week. So nothing can be given up or listed, and
+//! of two uploads of a key at once the second finds its blocks gone, which is no harm: its
+//! condition would have failed.
+//!
+//! Weaknesses: directories of accounts with a hierarchical namespace are not made or removed, but
+//! as the blobs `dir/` are; blobs with snapshots are not deleted; a block of another length of name
+//! that another program has left uncommitted lets an upload of that blob fail for a week.
+
+mod config;
+mod credentials;
+mod listing;
+mod names;
+mod shared_key;
+mod tokens;
+mod upload;
+mod write;
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use pagewell_base::sync::Mutex;
+
+use crate::activity::{Activity, Kind};
+use crate::at_once;
+use crate::error::{Error, Result};
+use crate::fetch::{End, fetch};
+use crate::inspect::inspect;
+use crate::options::Options;
+use crate::percent;
+use crate::provoke;
+use crate::refusal::Refusal;
+use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
+use crate::runtime;
+use crate::service::{Service, Wanted, exchange};
+use crate::settle::Store;
+use crate::transport::{Call, Target, Transport};
+use crate::version::Version;
+use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
+use config::{Place, Settings};
+use credentials::{Access, Credentials};
+use shared_key::VERSION;
+
+const VERSION_NAME: HeaderName = HeaderName::from_static("x-ms-version");
+/// With what headers of metadata begin.
+const METADATA: &str = "x-ms-meta-";
+/// Characters of a key, and parts of it between slashes.
+const KEY_CHARACTERS_MAX: usize = 1024;
+const SEGMENTS_MAX: usize = 254;
+/// Entries of a page of a listing.
+const ENTRIES_MAX: u32 = 5000;
+/// Bytes of a page of a listing: so many entries with keys of 1,024 characters.
+const LIST_BYTES_MAX: usize = 48 * 1024 * 1024;
+/// Bytes of other answers.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+
+/// A container.
+pub(crate) struct Container {
+    transport: Transport,
+    place: Place,
+    name: String,
+    credentials: Credentials,
+    /// By the names of uploads, what their objects are to say: Azure takes it at their end.
+    uploads: Mutex<HashMap<String, Metadata>>,
+}
+
+impl Container {
+    /// Opens a container; `transport` carries its requests.
+    pub(crate) fn open(name: String, options: &Options, transport: Transport) -> Result<Self> {
+        let Settings { place, access } = Settings::find(options)?;
+        let credentials = Credentials::new(access, options);
+        Ok(Self::with(name, place, credentials, transport))
+    }
+
+    fn with(name: String, place: Place, credentials: Credentials, transport: Transport) -> Self {
+        Self {
+            transport,
+            place,
+            name,
+            credentials,
+            uploads: Mutex::new(HashMap::new()),
+        }
+    }
+
+    /// The target of a path behind the endpoint, encoded.
+    fn target(&self, path: &str, query: &[(&str, &str)]) -> Target {
+        let mut path_and_query = format!("{}/{}{path}", self.place.path, self.name);
+        if !query.is_empty() {
+            path_and_query.push('?');
+            path_and_query.push_str(&percent::query(query));
+        }
+        Target {
+            origin: self.place.origin.clone(),
+            path_and_query,
+        }
+    }
+
+    /// The target of an object.
+    fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        let characters = key.chars().count();
+        if !(1..=KEY_CHARACTERS_MAX).contains(&characters) {
+            let text =
+                format!("a key has 1 to {KEY_CHARACTERS_MAX} characters, and not {characters}");
+            return Err(Error::Invalid(text));
+        }
+        if key.split('/').count() > SEGMENTS_MAX {
+            let text = format!("a key has at most {SEGMENTS_MAX} parts between slashes");
+            return Err(Error::Invalid(text));
+        }
+        if key.contains('\\') || key.split('/').any(|part| matches!(part, "." | "..")) {
+            let text = "Azure takes '.', '..' and '\\' in a key for something else";
+            return Err(Error::Invalid(text.to_owned()));
+        }
+        Ok(self.target(&format!("/{}", percent::path(key)), query))
+    }
+
+    /// The target of an object that is to be made.
+    fn made(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        if key.split('/').any(|part| part.ends_with('.')) {
+            let text = "in a key of Azure no part ends with a dot";
+            return Err(Error::Invalid(text.to_owned()));
+        }
+        self.object(key, query)
+    }
+
+    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        let wanted = query.page_entries_max.clamp(1, ENTRIES_MAX).to_string();
+        let mut pairs = vec![
+            ("restype", "container"),
+            ("comp", "list"),
+            ("prefix", query.prefix),
+            ("maxresults", wanted.as_str()),
+        ];
+        if query.delimiter {
+            pairs.push(("delimiter", "/"));
+        }
+        if let Some(token) = &query.token {
+            pairs.push(("marker", token));
+        }
+        let target = self.target("", &pairs);
+        let shown = target.shown();
+        let call = Call::new(Kind::List, Method::GET, target);
+        let answer = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX))
+            .await
+            .result?;
+        listing::page(&answer.body, query)
+            .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
+    }
+
+    fn get(&self, key: &str) -> Result<Call> {
+        Ok(Call::new(Kind::Get, Method::GET, self.object(key, &[])?))
+    }
+
+    async fn at_once(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
+        let call = self.get(key)?;
+        at_once::get(self, &call, key, bytes_max, write::names_others).await
+    }
+}
+
+impl Service for Container {
+    const IS_STORE: bool = true;
+
+    fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    fn metadata_header(name: &str) -> String {
+        format!("{METADATA}{}", names::to_azure(name))
+    }
+
+    fn metadata_name(header: &str) -> Option<String> {
+        header.strip_prefix(METADATA).map(names::from_azure)
+    }
+
+    async fn prepare(&self, call: &mut Call) -> Result<()> {
+        let version = HeaderValue::from_static(VERSION);
+        call.headers.insert(VERSION_NAME, version);
+        match self.credentials.now().await? {
+            Access::Anonymous => {}
+            Access::Key(key) => call.signing = Some(key),
+            Access::Signature(query) => {
+                let behind = call.target.path_and_query.contains('?');
+                let sign = if behind { '&' } else { '?' };
+                call.target.path_and_query.push(sign);
+                call.target.path_and_query.push_str(&query);
+            }
+            Access::Token(token) => {
+                call.headers.insert(AUTHORIZATION, token);
+            }
+        }
+        Ok(())
+    }
+
+    /// That a token has expired.
+    fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
+        let codes = [
+            "AuthenticationFailed",
+            "InvalidAuthenticationInfo",
+            "ExpiredAuthenticationToken",
+        ];
+        codes.contains(&refusal.code.as_str()) && self.credentials.forget()
+    }
+
+    fn answered(&self, _call: &Call, _tried: &Call) {}
+}
+
+impl Store for Container {
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        // A header says whether the blob or the container is missing.
+        let is_sure = |error: &Error| *error == Error::NotFound;
+        inspect(self, self.object(key, &[])?, is_sure).await
+    }
+}
+
+/// A [`Container`] for threads that wait.
+pub(crate) struct ContainerRemote {
+    container: Arc<Container>,
+    prefix: String,
+}
+
+impl ContainerRemote {
+    pub(crate) fn new(container: Container, prefix: String) -> Self {
+        Self {
+            container: Arc::new(container),
+            prefix,
+        }
+    }
+}
+
+impl Remote for ContainerRemote {
+    fn describe(&self) -> String {
+        let Container { place, name, .. } = self.container.as_ref();
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        let at = format!("{}{}", place.origin.url(), place.path);
+        format!("az://{name}{slash}{} at {at}", self.prefix)
+    }
+
+    fn head(&self, key: &str) -> Result<ObjectInfo> {
+        runtime::wait(self.container.head(key))
+    }
+
+    fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
+        runtime::wait(self.container.at_once(key, bytes_max))
+    }
+
+    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        runtime::wait(self.container.list(query))
+    }
+
+    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
+        let end = End::new(sink);
+        match self.container.get(key) {
+            Ok(call) => {
+                let (container, version) = (Arc::clone(&self.container), version.clone());
+                // Without threads the future is dropped, and with it the end is called.
+                let _ = runtime::begin(fetch(container, call, version, range, end));
+            }
+            Err(error) => end.end(Err(error)),
+        }
+    }
+
+    fn as_writable(&self) -> Option<&dyn WritableRemote> {
+        Some(self)
+    }
+
+    fn activity(&self) -> Activity {
+        self.container.transport.activity()
+    }
+}
+
+impl WritableRemote for ContainerRemote {
+    fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        condition: &Condition,
+        metadata: &Metadata,
+    ) -> Result<Version> {
+        runtime::wait(write::put(&self.container, key, body, condition, metadata))
+    }
+
+    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
+        upload::create(&self.container, key, metadata)
+    }
+
+    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
+        runtime::wait(upload::part(&self.container, upload, number, body))
+    }
+
+    fn copy_part(
+        &self,
+        upload: &Upload,
+        number: u32,
+        source: &str,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Part> {
+        let copied = upload::copy(&self.container, upload, number, source, version, range);
+        runtime::wait(copied)
+    }
+
+    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
+        runtime::wait(upload::complete(&self.container, upload, parts, condition))
+    }
+
+    fn abort(&self, upload: &Upload) -> Result<()> {
+        upload::forget(&self.container, upload);
+        Ok(())
+    }
+
+    fn uploads(&self, _prefix: &str) -> Result<Vec<ListedUpload>> {
+        let text = "Azure lists no uploads: their blocks belong to the blobs";
+        Err(Error::Unsupported(text.to_owned()))
+    }
+
+    fn delete(&self, key: &str, condition: &Condition) -> Result<()> {
+        runtime::wait(write::delete(&self.container, key, condition))
+    }
+
+    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
+        runtime::wait(write::delete_many(&self.container, keys))
+    }
+
+    fn compares_hashes(&self, key: &str) -> Result<bool> {
+        let put = write::call(&self.container, key)?;
+        runtime::wait(provoke::compares_hashes(self.container.as_ref(), put))
+    }
+
+    fn honours_if_match(&self, key: &str) -> Result<bool> {
+        let get = self.container.get(key)?;
+        runtime::wait(provoke::honours_if_match(self.container.as_ref(), get))
+    }
+}
+
+#[cfg(test)]
+mod tests;

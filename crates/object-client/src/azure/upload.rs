@@ -1,0 +1,227 @@
+//! Blobs of blocks: new ones are sent, unchanged ones copied inside Azure from the address of the
+//! blob that has them.
+//!
+//! ```text
+//!   name of a block = base 64 of ( 32 digits: the upload | 8 digits: the part )
+//! ```
+//!
+//! All names of a blob's blocks have one length. A part without bytes is no block.
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{CONTENT_TYPE, HeaderName};
+
+use super::credentials::Access;
+use super::write::{self, check, names_others};
+use super::{ANSWER_BYTES_MAX, Container};
+use crate::activity::Kind;
+use crate::error::{Error, Result};
+use crate::headers::{carry, condition, describe, value};
+use crate::service::{Ended, Wanted, exchange};
+use crate::settle::{Settled, Store as _, settled, token};
+use crate::transport::{Call, Target};
+use crate::version::Version;
+use crate::writable::{Condition, Metadata, Part, Upload};
+
+/// How long Azure may be silent while it copies a block, or puts many together.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Of 50,000 blocks that a blob may have.
+const PARTS_MAX: u32 = 10_000;
+const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
+
+pub(crate) fn create(container: &Container, key: &str, metadata: &Metadata) -> Result<Upload> {
+    container.made(key, &[])?;
+    check(metadata)?;
+    let upload = Upload {
+        key: key.to_owned(),
+        id: token()?,
+        token: token()?,
+    };
+    let mut uploads = container.uploads.lock();
+    uploads.insert(upload.id.clone(), metadata.clone());
+    Ok(upload)
+}
+
+/// Nothing can be given up but what is known here.
+pub(crate) fn forget(container: &Container, upload: &Upload) {
+    container.uploads.lock().remove(&upload.id);
+}
+
+/// The name of a block, and where it goes.
+fn block(container: &Container, upload: &Upload, number: u32) -> Result<(String, Target)> {
+    if number == 0 || number > PARTS_MAX {
+        let text = format!("a part is one of 1 to {PARTS_MAX}, not {number}");
+        return Err(Error::Invalid(text));
+    }
+    let name = STANDARD.encode(format!("{}{number:08}", upload.id));
+    let query = [("comp", "block"), ("blockid", name.as_str())];
+    let target = container.made(&upload.key, &query)?;
+    Ok((name, target))
+}
+
+pub(crate) async fn part(
+    container: &Container,
+    upload: &Upload,
+    number: u32,
+    body: Bytes,
+) -> Result<Part> {
+    let (etag, target) = block(container, upload, number)?;
+    let length_bytes = body.len() as u64;
+    if length_bytes > 0 {
+        let mut call = Call::new(Kind::Put, Method::PUT, target);
+        let md5 = carry(&mut call, body)?;
+        let answer = exchange(container, &call, Wanted::Body(ANSWER_BYTES_MAX))
+            .await
+            .result?;
+        if names_others(&answer.head, &md5) {
+            let text = "the server has other bytes than were sent (by their MD5)";
+            return Err(Error::Protocol(format!("{}: {text}", call.target.shown())));
+        }
+    }
+    Ok(Part {
+        number,
+        etag,
+        length_bytes,
+    })
+}
+
+/// The headers that name the bytes to be copied, and by which Azure may read them.
+async fn source(call: &mut Call, container: &Container, key: &str) -> Result<()> {
+    let target = container.object(key, &[])?;
+    let mut url = format!("{}{}", target.origin.url(), target.path_and_query);
+    let query = match container.credentials.now().await? {
+        Access::Anonymous => None,
+        Access::Key(own) => Some(own.source(&container.name, key, SystemTime::now())),
+        Access::Signature(query) => Some(query.to_string()),
+        Access::Token(token) => {
+            let name = HeaderName::from_static("x-ms-copy-source-authorization");
+            call.headers.insert(name, token);
+            None
+        }
+    };
+    if let Some(query) = query {
+        url.push('?');
+        url.push_str(&query);
+    }
+    let mut source = value(url.as_bytes(), "source")?;
+    source.set_sensitive(true);
+    call.headers.insert("x-ms-copy-source", source);
+    Ok(())
+}
+
+pub(crate) async fn copy(
+    container: &Container,
+    upload: &Upload,
+    number: u32,
+    from: &str,
+    version: &Version,
+    range: Range<u64>,
+) -> Result<Part> {
+    if range.is_empty() || range.end > version.length_bytes {
+        let length = version.length_bytes;
+        let text = format!("no bytes {range:?} of {length} to copy");
+        return Err(Error::Invalid(text));
+    }
+    let tag = version.strong_etag().ok_or_else(|| {
+        let text = "only a version with a strong ETag can be copied";
+        Error::Unsupported(text.to_owned())
+    })?;
+    let (etag, target) = block(container, upload, number)?;
+    let mut call = Call::new(Kind::Put, Method::PUT, target);
+    call.patience = PATIENCE;
+    source(&mut call, container, from).await?;
+    let bytes = format!("bytes={}-{}", range.start, range.end - 1);
+    let bytes = value(bytes.as_bytes(), "range")?;
+    call.headers.insert("x-ms-source-range", bytes);
+    let tag = value(tag.as_bytes(), "ETag")?;
+    call.headers.insert("x-ms-source-if-match", tag);
+    exchange(container, &call, Wanted::Body(ANSWER_BYTES_MAX))
+        .await
+        .result?;
+    Ok(Part {
+        number,
+        etag,
+        length_bytes: range.end - range.start,
+    })
+}
+
+fn list_of(parts: &[Part]) -> Result<String> {
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>");
+    let mut last = 0;
+    for part in parts {
+        if part.number <= last {
+            let text = "parts are completed in the order of their numbers";
+            return Err(Error::Invalid(text.to_owned()));
+        }
+        last = part.number;
+        if part.length_bytes > 0 {
+            // Of letters, digits and what base 64 has beside.
+            text.push_str(&format!("<Uncommitted>{}</Uncommitted>", part.etag));
+        }
+    }
+    text.push_str("</BlockList>");
+    Ok(text)
+}
+
+/// Commits the blocks of an upload. When the second try of a commit finds none, the first one has
+/// done it, or another commit has taken them away.
+pub(crate) async fn complete(
+    container: &Container,
+    upload: &Upload,
+    parts: &[Part],
+    wanted: &Condition,
+) -> Result<Version> {
+    let target = container.made(&upload.key, &[("comp", "blocklist")])?;
+    let metadata = container.uploads.lock().get(&upload.id).cloned();
+    let metadata = metadata.ok_or_else(|| {
+        let text = "the upload was given up, or began in another process";
+        Error::Invalid(text.to_owned())
+    })?;
+    let mut call = Call::new(Kind::Put, Method::PUT, target);
+    call.patience = PATIENCE;
+    describe::<Container>(&mut call.headers, &metadata, &upload.token)?;
+    if let Some(media_type) = call.headers.get(CONTENT_TYPE).cloned() {
+        call.headers.insert(BLOB_TYPE, media_type);
+    }
+    let media_type = value(b"application/xml", "media type")?;
+    call.headers.insert(CONTENT_TYPE, media_type);
+    condition(&mut call.headers, wanted)?;
+    carry(&mut call, Bytes::from(list_of(parts)?))?;
+    let ended = exchange(container, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+    let is_gone = ended.result.as_ref().err() == Some(&Error::NotFound);
+    let ended = Ended {
+        is_unclear: ended.is_unclear || is_gone,
+        ..ended
+    };
+    let (key, token) = (upload.key.as_str(), upload.token.as_str());
+    let made = match settled(container, ended, key, token, wanted).await {
+        Ok(Settled::Answered(answer)) => {
+            let length_bytes = parts.iter().map(|part| part.length_bytes).sum();
+            write::version(container, &answer, (key, token), length_bytes).await?
+        }
+        Ok(Settled::Made(version)) => version,
+        // The blocks went with the commit of another upload, which the condition may be about.
+        Err(Error::NotFound) if is_gone => return Err(taken(container, key, wanted).await),
+        Err(error) => return Err(error),
+    };
+    forget(container, upload);
+    Ok(made)
+}
+
+/// Why the blocks of an upload are gone.
+async fn taken(container: &Container, key: &str, wanted: &Condition) -> Error {
+    match (container.head(key).await, wanted) {
+        (Ok(_), Condition::Absent) => Error::Exists,
+        (Ok(found), Condition::Is(version)) if !found.version.is_same(version) => Error::Changed,
+        (Ok(_), _) | (Err(Error::NotFound), Condition::Absent | Condition::Always) => {
+            let text = "another change of the object has taken the blocks of this one away";
+            Error::TryLater(text.to_owned())
+        }
+        (Err(error), _) => error,
+    }
+}
