@@ -1,11 +1,11 @@
-//! Clients of object stores that speak S3, and of web servers: objects with a version, listings,
-//! bodies that go where the caller wants them, and changes under a condition.
+//! Clients of object stores that speak S3, of Azure Blob Storage, and of web servers: objects with
+//! a version, listings, bodies that go where the caller wants them, and changes under a condition.
 //!
 //! ```text
 //!  caller's thread ──> Remote: head, list, put, ... ──waits──┐
 //!                      fetch ──> begins, returns at once     │
 //!                                                            v
-//!  runtime (2 threads) ── s3 or web ── retries ── pool of connections ── TLS ── sockets
+//!  runtime (2 threads) ── s3, azure, web ── retries ── pool of connections ── TLS ── sockets
 //!                              └─> the Sink of a fetch, bytes as they come
 //! ```
 //!

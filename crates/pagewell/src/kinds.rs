@@ -148,9 +148,9 @@ static AZURE: Kind = Kind {
     prefix: "az",
     form: "az://CONTAINER[/PREFIX][?OPTION&...]",
     help: "a container of Azure Blob Storage, or what is below a prefix",
-    manual: "As a bucket of s3://. Account, endpoint and key come from the variables AZURE_STORAGE_* \
-             that the tools of Azure read, unless an option gives them; without a key, a token is \
-             taken from the environment, the identity of the machine, or az.",
+    manual: "As a bucket of s3://. Account, endpoint and key come from the variables \
+             AZURE_STORAGE_* that the tools of Azure read, unless an option gives them; without a \
+             key, a token is taken from the environment, the identity of the machine, or az.",
     options: &pagewell_source_object::AZURE_OPTIONS,
     ..S3
 };

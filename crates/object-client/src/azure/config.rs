@@ -1,5 +1,5 @@
-//! Where an account is, and what opens it: options, then the environment, as the tools of Azure have
-//! it.
+//! Where an account is, and what opens it: options, then the environment, as the tools of Azure
+//! have it.
 //!
 //! ```text
 //!   ?account= ?endpoint= ?key-file=      a key, a signature (SAS) or a connection string
@@ -237,8 +237,8 @@ fn is_account(name: &str) -> bool {
     !name.is_empty() && name.len() <= ACCOUNT_BYTES_MAX && name.bytes().all(is_right)
 }
 
-/// An endpoint, behind which the account stands where the name of the host does not have it, as with
-/// an emulator.
+/// An endpoint, behind which the account stands where the name of the host does not have it, as
+/// with an emulator.
 fn place(endpoint: &str, account: Option<&str>, in_path: Option<bool>) -> Result<Place> {
     let (origin, path) = Origin::parse(endpoint)?;
     let path = path.split(['?', '#']).next().unwrap_or("");
