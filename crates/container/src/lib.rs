@@ -51,7 +51,7 @@ use std::sync::Arc;
 use pagewell_device::{Device, RamDevice, completion_panicked};
 
 pub use error::{Error, Result};
-pub use partition::{Partition, partitions};
+pub use partition::{Partition, partition, partitions};
 pub use sheet::{SHEET_BYTES_MAX, Sheet};
 
 /// Wrappings around each other: a compressed disk with a partition of raw sectors has three.

@@ -75,6 +75,8 @@ impl TreeName {
 pub struct DiscOptions {
     /// The tree; `None`: the one that lacks least of what the others have.
     pub tree: Option<TreeName>,
+    /// The partition of a disk that it lies in, as Linux counts; what opens its bytes takes it.
+    pub partition: Option<usize>,
     /// The session, of a disc of ISO 9660 that was written in several.
     pub session: Session,
     /// The letters of names of plain ISO 9660.
@@ -90,11 +92,16 @@ pub struct DiscOptions {
 }
 
 /// The options as they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 10] = [
+pub const OPTIONS: [(&str, &str); 11] = [
     (
         "tree=auto|udf|rr|iso1999|joliet|iso",
         "Which tree of the image: by itself the one that lacks least of what the others have, and \
          of equal ones Rock Ridge, UDF, ISO 9660:1999, Joliet and plain ISO 9660, in this order.",
+    ),
+    (
+        "partition=NUMBER",
+        "The partition of a disk that the disc lies in, as Linux counts them: by itself the first \
+         with a disc, unless the disk is one itself.",
     ),
     (
         "session=last|NUMBER",
@@ -137,6 +144,7 @@ impl DiscOptions {
         match name {
             "tree" if value == "auto" => self.tree = None,
             "tree" => self.tree = Some(word(&TREES, name, value)?),
+            "partition" => self.partition = Some(number(name, value)?),
             "session" => self.session = session(value)?,
             "case" => self.case = word(&CASES, name, value)?,
             "charset" => self.charset = Some(charset(value)?),
@@ -193,7 +201,7 @@ fn charset(value: &str) -> Result<Charset, String> {
     Charset::named(value).ok_or_else(unknown)
 }
 
-fn number(name: &str, value: &str) -> Result<u32, String> {
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, String> {
     let number = value.parse();
     number.map_err(|_| format!("{name}={value}: a number is wanted"))
 }
@@ -238,6 +246,7 @@ mod tests {
         for (text, part) in [
             ("x?tree=hfs", "udf, rr, iso1999, joliet, iso"),
             ("x?case=", "auto, lower, upper, keep"),
+            ("x?partition=sda1", "a number"),
             ("x?session=0", "from 1"),
             ("x?session=first", "from 1"),
             ("x?charset=klingon", "no such character set"),

@@ -234,11 +234,13 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Takes off what is around the image of a disc that storage holds: these layers.
+    /// Takes off what is around the image of a disc that storage holds, in this partition if one is
+    /// wanted: these layers.
     pub(crate) fn unwrap(
         &self,
         storage: &Storage,
         mut opened: storage::Opened,
+        partition: Option<usize>,
     ) -> anyhow::Result<(storage::Opened, Vec<String>)> {
         let mut files = Vec::new();
         let name = opened.device.name().to_owned();
@@ -253,7 +255,8 @@ impl Engine {
             bar.add(bytes.saturating_sub(done));
         };
         let depth = Depth::Open(&progress);
-        let contained = contained::unwrap(storage, opened.device, depth, |storage| {
+        let whole = (opened.device, partition);
+        let contained = contained::unwrap(storage, whole, depth, |storage| {
             let opened = self.open(storage, false)?;
             beside.borrow_mut().extend(opened.files);
             Ok(opened.device)

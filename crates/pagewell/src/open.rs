@@ -307,8 +307,12 @@ pub(crate) struct DiscBytes {
     pub layers: Vec<String>,
 }
 
-/// Opens the bytes of a disc image.
-pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<DiscBytes> {
+/// Opens the bytes of a disc image, in that partition if one is wanted.
+pub(crate) fn disc_bytes(
+    storage: &Storage,
+    partition: Option<usize>,
+    engine: &Engine,
+) -> anyhow::Result<DiscBytes> {
     let mut opened = engine.open(storage, false)?;
     let cached = |opened: &storage::Opened| -> anyhow::Result<Bytes> {
         Ok(Bytes::new(engine.cache()?.open(opened.device.clone())))
@@ -316,8 +320,8 @@ pub(crate) fn disc_bytes(storage: &Storage, engine: &Engine) -> anyhow::Result<D
     let mut bytes = cached(&opened)?;
     let mut layers = Vec::new();
     // A look through the cache: what opens a plain image finds these pages there.
-    if !holds_volume(&bytes) {
-        (opened, layers) = engine.unwrap(storage, opened)?;
+    if partition.is_some() || !holds_volume(&bytes) {
+        (opened, layers) = engine.unwrap(storage, opened, partition)?;
         bytes = cached(&opened)?;
     }
     Ok(DiscBytes {
@@ -365,7 +369,7 @@ pub(crate) fn disc(
     (shown, purpose): (&str, Purpose),
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
-    let image = disc_bytes(storage, engine)?;
+    let image = disc_bytes(storage, options.partition, engine)?;
     let disc = Disc::open(&image.bytes, engine.cache()?, options)?;
     for line in disc.notes(&with_options(shown)) {
         let line = format!("{shown}: {line}");

@@ -55,7 +55,7 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     let name = device.name().to_owned();
     let beside = |storage: &Storage| Ok(open(storage.path()?)?);
     let storage = Storage::Path(path.to_owned());
-    match contained::unwrap(&storage, device, Depth::Look, beside) {
+    match contained::unwrap(&storage, (device, None), Depth::Look, beside) {
         Ok(contained) => recognise_device(&*contained.device),
         Err(Trouble::Unreadable(what)) => Ok(SourceKind::Unreadable(what)),
         Err(Trouble::Failed(error)) => Err(OpenError::new(&name, &error.to_string())),

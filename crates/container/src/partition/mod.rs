@@ -1,8 +1,9 @@
 //! The volume of a disc in a partition: MBR, GPT and Apple's map.
 //!
 //! Only a disk that holds no volume from its first byte on is looked at so: hybrid images, which
-//! are both, keep their own. The first partition with a volume counts. An entry that leads out of
-//! the disk, or that is damaged, is passed over: damage costs that partition.
+//! are both, keep their own. The first partition with a volume counts, and others with one are
+//! said; a caller may take any by its number. An entry that leads out of the disk, or that is
+//! damaged, is passed over: damage costs that partition.
 
 mod apple;
 mod gpt;
@@ -13,7 +14,7 @@ use std::sync::Arc;
 use pagewell_device::Device;
 
 use crate::window::Window;
-use crate::{Inside, Result, volume};
+use crate::{Error, Inside, Layer, Result, volume};
 
 /// Partitions of a table that are looked at; GPT has 128 as a rule.
 const PARTITIONS_MAX: usize = 128;
@@ -45,21 +46,73 @@ pub fn partitions(device: &dyn Device) -> Result<Vec<(&'static str, Vec<Partitio
 
 /// Opens the first partition with a volume.
 pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
+    let mut found: Vec<(&str, Partition)> = Vec::new();
     for (table, partitions) in partitions(&**device)? {
         for partition in partitions {
-            let Partition {
-                number,
-                start,
-                length_bytes,
-            } = partition;
-            if volume::is_at(&**device, start)? {
-                let window = Window::new(device.clone(), start, length_bytes);
-                let words = format!("partition {number} ({table}, at byte {start})");
-                return Ok(Some(Inside::new(Arc::new(window), words)));
+            // Tables of a hybrid disk have some partitions in common.
+            let is_new = |(_, it): &(_, Partition)| it.start != partition.start;
+            if found.iter().all(is_new) && volume::is_at(&**device, partition.start)? {
+                found.push((table, partition));
             }
         }
     }
-    Ok(None)
+    let Some((first, others)) = found.split_first() else {
+        return Ok(None);
+    };
+    let (window, words) = window(device, *first);
+    let mut inside = Inside::new(window, words);
+    if let [(_, next), ..] = others {
+        let number = next.number;
+        let more = match others.len() {
+            1 => String::new(),
+            count => format!(" (and {} more)", count - 1),
+        };
+        let trouble = format!("has another disc{more}, which partition={number} shows");
+        inside.trouble = Some(trouble);
+    }
+    Ok(Some(inside))
+}
+
+fn window(
+    device: &Arc<dyn Device>,
+    (table, partition): (&str, Partition),
+) -> (Arc<dyn Device>, String) {
+    let Partition {
+        number,
+        start,
+        length_bytes,
+    } = partition;
+    let window = Window::new(device.clone(), start, length_bytes);
+    let words = format!("partition {number} ({table}, at byte {start})");
+    (Arc::new(window), words)
+}
+
+/// The bytes of the partition with this number, and it as a wrapping; of several tables that with
+/// a volume there, or else the first that has one of this number.
+///
+/// # Errors
+/// Those of reading, and of a disk without such a partition.
+pub fn partition(device: &Arc<dyn Device>, number: usize) -> Result<(Arc<dyn Device>, Layer)> {
+    let mut found = None;
+    for (table, partitions) in partitions(&**device)? {
+        let mut partitions = partitions.into_iter();
+        let Some(partition) = partitions.find(|it| it.number == number) else {
+            continue;
+        };
+        let is_volume = volume::is_at(&**device, partition.start)?;
+        if is_volume || found.is_none() {
+            found = Some((table, partition));
+        }
+        if is_volume {
+            break;
+        }
+    }
+    let found = found.ok_or_else(|| {
+        let what = format!("a disk without a partition {number}");
+        Error::damaged(&**device, &what)
+    })?;
+    let (window, words) = window(device, found);
+    Ok((window, Layer(words)))
 }
 
 #[cfg(test)]
@@ -180,6 +233,37 @@ mod tests {
             ("MBR", vec![entry(2, 4096, 2048)]),
         ];
         assert_eq!(partitions(&device).unwrap(), expected);
+    }
+
+    #[test]
+    fn any_partition_can_be_taken_and_others_are_said() {
+        let mut disk = disk();
+        let other = disk.len();
+        let sectors = u32::try_from(volume().len() / 512).unwrap();
+        disk.resize(other.next_multiple_of(512), 0);
+        let second = u32::try_from(disk.len() / 512).unwrap();
+        disk.extend(volume());
+        mbr_entry(&mut disk, 0, 0x17, 200, sectors);
+        mbr_entry(&mut disk, 1, 0x83, 1, 8);
+        mbr_entry(&mut disk, 3, 0x17, second, sectors);
+        let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", &disk));
+        let found = unwrap(device.clone(), None, Depth::Open(&|_| {})).unwrap();
+        assert_eq!(
+            found.troubles,
+            ["has another disc, which partition=4 shows"]
+        );
+        let (taken, layer) = partition(&device, 4).unwrap();
+        let at = u64::from(second) * 512;
+        assert_eq!(
+            layer.to_string(),
+            format!("partition 4 (MBR, at byte {at})")
+        );
+        assert!(read(&*taken, 0, volume().len()).1[..] == volume());
+        assert_eq!(partition(&device, 2).unwrap().0.length_bytes(), 8 * 512);
+        for number in [0, 3, 5, usize::MAX] {
+            let error = partition(&device, number).err().unwrap();
+            assert!(error.to_string().contains("without a partition"), "{error}");
+        }
     }
 
     #[test]

@@ -153,7 +153,8 @@ fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson>
         bail!("{shown}: is a directory, and only disc images can be checked");
     }
     let violations = Arc::new(Violations::default());
-    let image = open::disc_bytes(&source.storage, engine)?;
+    let partition = source.disc_options.partition;
+    let image = open::disc_bytes(&source.storage, partition, engine)?;
     let place = (&image.bytes, engine.cache()?);
     let disc = Disc::noting(place, &source.disc_options, Some(violations.clone()))?;
     let mut progress = Progress::new(true);

@@ -35,13 +35,20 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Takes off the wrappings of storage whose bytes are `device`; `open` opens what is beside it.
+/// Takes off the wrappings of storage whose bytes are `device`, from this partition on if one is
+/// wanted; `open` opens what is beside it.
 pub(crate) fn unwrap(
     storage: &Storage,
-    device: Arc<dyn Device>,
+    (device, partition): (Arc<dyn Device>, Option<usize>),
     depth: Depth<'_>,
     open: impl Fn(&Storage) -> anyhow::Result<Arc<dyn Device>>,
 ) -> Result<Unwrapped, Trouble> {
+    if let Some(number) = partition {
+        let (device, layer) = pagewell_container::partition(&device, number)?;
+        let mut inside = pagewell_container::unwrap(device, None, depth)?;
+        inside.layers.insert(0, layer);
+        return Ok(inside);
+    }
     let name = storage.last_name();
     if !Sheet::is_name(&name) || device.length_bytes() > SHEET_BYTES_MAX {
         return Ok(pagewell_container::unwrap(device, None, depth)?);

@@ -170,6 +170,54 @@ fn an_image_in_a_partition_is_served_and_named() {
     assert_eq!(serve.end().0, Some(0));
 }
 
+/// A disk with two discs, one of them in a logical partition.
+#[test]
+fn any_partition_can_be_named() {
+    let fixture = Fixture::new();
+    let image = fs::read(fixture.iso()).unwrap();
+    let at = |name: &str| fixture.path().join(name);
+    fs::create_dir(at("two")).unwrap();
+    fs::write(at("two/second"), "second").unwrap();
+    tool(
+        fixture.path(),
+        &["genisoimage", "-quiet", "-o", "two.iso", "two"],
+    );
+    let sectors = image.len().div_ceil(2048) * 4;
+    let extended = 4096 + sectors;
+    let script = format!(
+        "label: dos\nstart=4096, size={sectors}, type=17\nstart={extended}, size=8192, type=5\n\
+         start={}, size=4096, type=17\n",
+        extended + 64
+    );
+    fs::write(at("disk"), vec![0; (extended + 8192) * 512]).unwrap();
+    fs::write(at("layout"), script).unwrap();
+    tool(
+        fixture.path(),
+        &[
+            "sh",
+            "-c",
+            "PATH=$PATH:/usr/sbin:/sbin sfdisk -q disk < layout",
+        ],
+    );
+    let mut disk = fs::read(at("disk")).unwrap();
+    disk[4096 * 512..][..image.len()].copy_from_slice(&image);
+    let second = fs::read(at("two.iso")).unwrap();
+    disk[(extended + 64) * 512..][..second.len()].copy_from_slice(&second);
+    fs::write(at("disk"), disk).unwrap();
+    let run = |arguments: &[&str]| run_in(fixture.path(), arguments);
+    let first = run(&["ls", "disk"]);
+    assert_eq!(
+        first.err,
+        "pagewell: disk: has another disc, which partition=5 shows\n"
+    );
+    assert_eq!(first.out, run(&["ls", "iso:disk?partition=1"]).out);
+    assert_eq!(run(&["ls", "iso:disk?partition=5"]).text(), "second\n");
+    let refused = run(&["ls", "iso:disk?partition=3"]);
+    assert_ne!(refused.code, Some(0));
+    let part = "is a disk without a partition 3";
+    assert!(refused.err.contains(part), "{}", refused.err);
+}
+
 /// What looks like the image of a disc, by its content or its name, and cannot be opened.
 fn unreadable(folder: &Path) -> Vec<(&'static str, &'static str)> {
     let write = |name: &str, content: &[u8]| fs::write(folder.join(name), content).unwrap();
