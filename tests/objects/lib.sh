@@ -9,6 +9,8 @@ export AWS_ACCESS_KEY_ID=pagewell-test AWS_SECRET_ACCESS_KEY=pagewell-test-secre
 export AWS_EC2_METADATA_DISABLED=true AWS_REGION=us-east-1
 STORE=
 STORE_NAME=${PAGEWELL_OBJECT_SERVER:-versitygw}
+# The account of servers.sh, where it is Azure's kind.
+export AZURE_STORAGE_ACCOUNT=pagewelltest AZURE_STORAGE_KEY=cGFnZXdlbGwtdGVzdC1zZWNyZXQ=
 STORE_PORT=
 
 # Starts the store, on the port that it had before.
@@ -25,7 +27,8 @@ start_store() {
         [ $((waited += 1)) -le 2400 ] || fail "$STORE_NAME was not ready after two minutes"
         sleep 0.05
     done
-    # The folder with the bucket, as the stores keep their objects that are used here.
+    # The folder with the bucket, as the stores keep their objects that are used here; azurite has
+    # none, and runs what does not look into it.
     BUCKET=$SCRATCH/store/bucket
 }
 
@@ -47,7 +50,9 @@ end_started() {
 bucket() { # [PREFIX [OPTION...]]: its URL, of what is below PREFIX
     local prefix=${1-}
     [ $# = 0 ] || shift
-    printf 's3://bucket/%s?endpoint=http://127.0.0.1:%s' "$prefix" "$STORE_PORT"
+    local scheme=s3
+    [ "$STORE_NAME" != azurite ] || scheme=az
+    printf '%s://bucket/%s?endpoint=http://127.0.0.1:%s' "$scheme" "$prefix" "$STORE_PORT"
     [ $# = 0 ] || printf '&%s' "$@"
 }
 

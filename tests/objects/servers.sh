@@ -2,8 +2,8 @@
 # Other people's object and web servers: installs them, each at one version, below
 # ${CARGO_TARGET_DIR:-target}/objects and never into the system, and serves a folder with one.
 #
-# usage: tests/objects/servers.sh list                            names, one a line: `s3 NAME`, `web NAME`,
-#                                                                 `peer NAME` (a program that is no server)
+# usage: tests/objects/servers.sh list                            names, one a line: `s3 NAME`, `az NAME`,
+#                                                                 `web NAME`, `peer NAME` (no server)
 #        tests/objects/servers.sh install NAME...
 #        tests/objects/servers.sh installed NAME                  status 0 if it is there
 #        tests/objects/servers.sh version NAME
@@ -27,6 +27,9 @@ export LC_ALL=C.UTF-8
 
 ACCESS_KEY=pagewell-test
 SECRET_KEY=pagewell-test-secret
+# Of Azure, whose keys are of base 64.
+ACCOUNT=pagewelltest
+ACCOUNT_KEY=cGFnZXdlbGwtdGVzdC1zZWNyZXQ=
 # Nothing is asked for what no file and no variable gives.
 export AWS_ACCESS_KEY_ID=$ACCESS_KEY AWS_SECRET_ACCESS_KEY=$SECRET_KEY AWS_EC2_METADATA_DISABLED=true
 
@@ -44,6 +47,7 @@ web lighttpd  -        debian
 web busybox   -        debian
 web caddy     2.11.9   go
 web python    -        system
+az  azurite   3.37.0   npm
 peer s3fs     -        debian
 peer haproxy  -        debian
 '
@@ -168,6 +172,15 @@ install_s3mock() {
         { tail -n 20 "$store/s3mock/log" >&2; die 's3mock cannot be installed'; }
 }
 
+# It says that it wants node 22, and runs on 20; nothing of it runs while it is installed.
+install_azurite() {
+    need npm azurite && need node azurite && need openssl azurite
+    mkdir -p "$store/azurite"
+    npm install --prefix "$store/azurite" --no-audit --no-fund --no-progress --ignore-scripts \
+        azurite@3.37.0 >"$store/azurite/log" 2>&1 ||
+        { tail -n 20 "$store/azurite/log" >&2; die 'azurite cannot be installed'; }
+}
+
 # Packages of this system's release, unpacked.
 from_debian() { # NAME PACKAGE...
     local name=$1
@@ -231,9 +244,11 @@ free_port() {
     echo "$port"
 }
 
-# ask PORT METHOD TARGET: the first line of the answer, or nothing.
+# ask PORT METHOD TARGET [HEADER...]: the first line of the answer, or nothing.
 ask() {
-    local head="$2 $3 HTTP/1.1\r\nHost: 127.0.0.1:$1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    local head="$2 $3 HTTP/1.1\r\nHost: 127.0.0.1:$1\r\nContent-Length: 0\r\n" line
+    for line in "${@:4}"; do head+="$line\r\n"; done
+    head+='Connection: close\r\n\r\n'
     (
         exec 3<>"/dev/tcp/127.0.0.1/$1"
         printf '%b' "$head" >&3
@@ -369,6 +384,11 @@ serve() {
                 -s3.port.lance=0 "-s3.config=$work/keys.json"
             ;;
         seaweedfs-cluster) serve_cluster ;;
+        azurite)
+            export AZURITE_ACCOUNTS=$ACCOUNT:$ACCOUNT_KEY
+            become node "$store/azurite/node_modules/azurite/dist/src/blob/main.js" \
+                --blobHost 127.0.0.1 --blobPort "$port" --location "$folder" --silent --disableTelemetry
+            ;;
         moto) become "$store/$name/bin/moto_server" -H 127.0.0.1 -p "$port" ;;
         s3mock)
             become java -Xmx512m -jar "$store/$name/s3mock-5.2.0-exec.jar" --server.address=127.0.0.1 \
@@ -420,6 +440,21 @@ start() {
     return 1
 }
 
+# Its request has to be signed.
+make_container() {
+    local date key path=/$ACCOUNT/$bucket signature version=2024-11-04
+    date=$(date -u '+%a, %d %b %Y %H:%M:%S GMT')
+    key=$(base64 -d <<<"$ACCOUNT_KEY")
+    # The method, and eleven headers that it has not.
+    signature=$({
+        printf 'PUT\n\n\n\n\n\n\n\n\n\n\n\n'
+        printf 'x-ms-date:%s\nx-ms-version:%s\n' "$date" "$version"
+        printf '/%s%s\nrestype:container' "$ACCOUNT" "$path"
+    } | openssl dgst -sha256 -hmac "$key" -binary | base64)
+    [[ $(ask "$port" PUT "$path?restype=container" "x-ms-date: $date" "x-ms-version: $version" \
+        "Authorization: SharedKey $ACCOUNT:$signature") == HTTP/1.?\ 201* ]] || die 'no container'
+}
+
 make_bucket() {
     case $name in
         versitygw | rclone) mkdir -p "$folder/$bucket" ;;
@@ -434,6 +469,7 @@ make_bucket() {
             done
             die 'no bucket'
             ;;
+        azurite) make_container ;;
         moto | s3mock) [[ $(ask "$port" PUT "/$bucket") == HTTP/1.?\ 200* ]] || die 'no bucket' ;;
     esac
 }

@@ -1,5 +1,5 @@
-//! What a request asks for, by its method, its query and one field: the operations of S3, and what
-//! a web server is asked.
+//! What a request asks for, by its method, its query and one field: the operations of S3, those of
+//! Azure that are like them, and what a web server is asked.
 
 use std::fmt;
 
@@ -68,6 +68,15 @@ impl Kind {
             let mut names = query.split('&');
             names.any(|pair| pair.split('=').next() == Some(name))
         };
+        // Of Azure, `comp` says what a request is about.
+        let is_about = |what: &str| query.split('&').any(|pair| pair == what);
+        match method {
+            "PUT" if is_about("comp=block") && copies => return Self::CopyPart,
+            "PUT" if is_about("comp=block") => return Self::UploadPart,
+            "PUT" if is_about("comp=blocklist") => return Self::CompleteUpload,
+            "GET" if is_about("comp=list") => return Self::List,
+            _ => {}
+        }
         match method {
             "HEAD" => Self::Head,
             "GET" if has("uploads") => Self::ListUploads,
@@ -131,6 +140,25 @@ mod tests {
             ("DELETE", "/b/a", false, Kind::Delete),
             ("PROPFIND", "/a/", false, Kind::Propfind),
             ("OPTIONS", "*", false, Kind::Other),
+        ] {
+            assert_eq!(Kind::of(method, target, copies), kind, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn those_of_azure_are_told_apart() {
+        for (method, target, copies, kind) in [
+            ("GET", "/a/c?comp=list&restype=container", false, Kind::List),
+            (
+                "PUT",
+                "/a/c/k?blockid=x&comp=block",
+                false,
+                Kind::UploadPart,
+            ),
+            ("PUT", "/a/c/k?blockid=x&comp=block", true, Kind::CopyPart),
+            ("PUT", "/a/c/k?comp=blocklist", false, Kind::CompleteUpload),
+            ("PUT", "/a/c/k", false, Kind::Put),
+            ("DELETE", "/a/c/k", false, Kind::Delete),
         ] {
             assert_eq!(Kind::of(method, target, copies), kind, "{method} {target}");
         }

@@ -102,7 +102,9 @@ impl Shared {
     /// A head came: counts it, and says what happens.
     pub(crate) fn begin(&self, head: &Head) -> io::Result<Request> {
         let (method, target) = head.request()?;
-        let kind = Kind::of(&method, &target, head.get("x-amz-copy-source").is_some());
+        let sources = ["x-amz-copy-source", "x-ms-copy-source"];
+        let copies = sources.iter().any(|name| head.get(name).is_some());
+        let kind = Kind::of(&method, &target, copies);
         let bytes = u64::try_from(head.to_bytes().len()).unwrap_or(0);
         let mut state = self.state.lock();
         state.requests += 1;

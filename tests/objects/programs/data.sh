@@ -22,4 +22,5 @@ use_fio "$MOUNT"
 use_fio "$MOUNT" --size=64m --numjobs=1 --fsync=16
 unmounted
 nothing_staged
-[ -z "$(find "$BUCKET" -name 'fsx*' -o -name 'verify*')" ] || fail 'objects stayed'
+left=$("$PAGEWELL" ls -R "$(bucket)" | grep -E 'fsx|verify' || true)
+[ -z "$left" ] || fail "objects stayed: $left"

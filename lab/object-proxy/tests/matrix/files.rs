@@ -10,7 +10,7 @@ use pagewell_fs::{
 use pagewell_source_object::{ObjectFileSystem, Opened, Writing};
 use tempfile::TempDir;
 
-use crate::place::{Place, cell};
+use crate::place::{AZURE_KEYS, Place, cell, is_azure, url_of};
 use crate::support::{bytes, read};
 
 const LARGE_BYTES: usize = 12 << 20;
@@ -24,8 +24,17 @@ struct Gateway {
 impl Gateway {
     fn open(place: &Place, folder: &Path, options: &str) -> Self {
         let endpoint = place.proxy.address();
-        let url =
-            format!("s3://bucket?endpoint=http://{endpoint}&region=us-east-1&age=0s{options}");
+        // Of Azure the key comes by a file, which all gateways of a folder may have.
+        let key = folder.join("key");
+        std::fs::write(&key, AZURE_KEYS.1).unwrap();
+        let azure = format!("account={}&key-file={}", AZURE_KEYS.0, key.display());
+        let how = if is_azure() {
+            &azure
+        } else {
+            "region=us-east-1"
+        };
+        let bucket = url_of("bucket");
+        let url = format!("{bucket}?endpoint=http://{endpoint}&{how}&age=0s{options}");
         let cache = Cache::new(CacheOptions::new(16 * BYTES_MIN)).unwrap();
         let writing = Writing {
             staging_dir: folder.join("staging"),

@@ -39,12 +39,16 @@ pub(crate) fn cell(row: &str, seen: &str) {
 }
 
 fn options(endpoint: SocketAddr) -> Options {
+    let (public, secret) = match is_azure() {
+        true => AZURE_KEYS,
+        false => ("pagewell-test", "pagewell-test-secret"),
+    };
     Options {
         endpoint: Some(format!("http://{endpoint}")),
         region: Some("us-east-1".to_owned()),
         keys: Some(Keys {
-            access_key_id: "pagewell-test".to_owned(),
-            secret_access_key: "pagewell-test-secret".to_owned(),
+            access_key_id: public.to_owned(),
+            secret_access_key: secret.to_owned(),
             session_token: None,
         }),
         ..Options::default()
@@ -59,6 +63,20 @@ fn impatient(options: &mut Options) {
 pub(crate) struct Place {
     pub(crate) proxy: Proxy,
     pub(crate) remote: Arc<dyn Remote>,
+}
+
+/// An account of Azure and its key, of base 64.
+pub(crate) const AZURE_KEYS: (&str, &str) = ("pagewelltest", "cGFnZXdlbGwtdGVzdC1zZWNyZXQ=");
+
+/// A bucket of this server as a URL.
+pub(crate) fn url_of(bucket: &str) -> String {
+    let scheme = if is_azure() { "az" } else { "s3" };
+    format!("{scheme}://{bucket}")
+}
+
+/// Whether the server is one of Azure's kind.
+pub(crate) fn is_azure() -> bool {
+    name() == "azurite"
 }
 
 impl Place {
@@ -77,17 +95,17 @@ impl Place {
 
     /// The bucket.
     pub(crate) fn bucket(script: &str) -> Self {
-        Self::new(|_| "s3://bucket".to_owned(), script, |_| {})
+        Self::new(|_| url_of("bucket"), script, |_| {})
     }
 
     /// The bucket, by a client that gives up soon.
     pub(crate) fn impatient_bucket(script: &str) -> Self {
-        Self::new(|_| "s3://bucket".to_owned(), script, impatient)
+        Self::new(|_| url_of("bucket"), script, impatient)
     }
 
     /// A bucket, by a client that is mistaken.
     pub(crate) fn wrong(bucket: &str, mistake: impl FnOnce(&mut Options)) -> Self {
-        Self::new(|_| format!("s3://{bucket}"), "", mistake)
+        Self::new(|_| url_of(bucket), "", mistake)
     }
 
     /// The whole web server.

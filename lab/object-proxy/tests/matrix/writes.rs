@@ -3,7 +3,7 @@
 use pagewell_object_client::{Bytes, Condition, Error, Metadata, Result, Upload, Version};
 
 use crate::bucket::{put, writable};
-use crate::place::{Place, cell, name};
+use crate::place::{Place, cell, is_azure, name};
 use crate::support::{bytes, name_of, read};
 
 /// Parts but the last have as many.
@@ -127,12 +127,14 @@ fn s3_uploads() {
     let whole = [bytes(1, PART_BYTES), bytes(2, 1_000)].concat();
 
     let upload = writable.create_upload("parts/one", &metadata).unwrap();
+    let made = parts(&place, &upload);
     let listed = match writable.uploads("parts/") {
         Ok(uploads) => uploads.iter().any(|listed| listed.id == upload.id),
+        // Azure has no list of them.
+        Err(Error::Unsupported(_)) => is_azure(),
         Err(error) => panic!("{error}"),
     };
     assert!(listed, "an upload is not listed");
-    let made = parts(&place, &upload);
     writable
         .complete(&upload, &made, &Condition::Absent)
         .unwrap();
