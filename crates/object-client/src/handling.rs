@@ -50,6 +50,30 @@ pub struct RenameLimits {
     pub files_max: u64,
 }
 
+/// What is shown of a file or directory whose owner or mode is nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// Its owner; without, the user of this process.
+    pub uid: Option<u32>,
+    /// Its group; without, that of this process.
+    pub gid: Option<u32>,
+    /// The permissions of a file.
+    pub mode: u32,
+    /// The permissions of a directory.
+    pub directory_mode: u32,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            uid: None,
+            gid: None,
+            mode: 0o644,
+            directory_mode: 0o755,
+        }
+    }
+}
+
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handling {
@@ -59,6 +83,8 @@ pub struct Handling {
     pub acknowledge: Acknowledge,
     /// Where attributes come from.
     pub metadata: MetadataFrom,
+    /// What stands for attributes that are nowhere.
+    pub defaults: Defaults,
     /// Whether a rename copies.
     pub renames: bool,
     /// How much of that.
@@ -71,6 +97,7 @@ impl Default for Handling {
             age: Duration::from_secs(10),
             acknowledge: Acknowledge::default(),
             metadata: MetadataFrom::default(),
+            defaults: Defaults::default(),
             renames: true,
             rename_limits: RenameLimits {
                 bytes_max: 64 << 30,
@@ -78,6 +105,18 @@ impl Default for Handling {
             },
         }
     }
+}
+
+/// Of a user or group; not the highest number, which stands for none.
+fn owner(value: &str) -> std::result::Result<u32, String> {
+    let number = value.parse().ok().filter(|number| *number != u32::MAX);
+    number.ok_or_else(|| format!("'{value}' is no number of a user or group"))
+}
+
+fn permissions(value: &str) -> std::result::Result<u32, String> {
+    let mode = u32::from_str_radix(value, 8).ok();
+    let mode = mode.filter(|mode| *mode <= 0o7777);
+    mode.ok_or_else(|| format!("'{value}' is no octal mode such as 0755"))
 }
 
 /// One of two words.
@@ -92,6 +131,7 @@ fn either<T>(name: &str, value: &str, words: [(&str, T); 2]) -> Result<T> {
 impl Handling {
     /// The options, with what they take.
     pub(crate) const NAMES: &str = "age=TIME, ack=store|journal, metadata=listing|objects, \
+                                    uid=NUMBER, gid=NUMBER, mode=MODE, dmode=MODE, \
                                     rename=copy|off, rename-size=SIZE, rename-files=NUMBER";
 
     /// Sets an option of a URL; returns whether it is one of these.
@@ -111,6 +151,10 @@ impl Handling {
                 ];
                 self.metadata = either(name, value, words)?;
             }
+            "uid" => self.defaults.uid = Some(owner(value).map_err(wrong)?),
+            "gid" => self.defaults.gid = Some(owner(value).map_err(wrong)?),
+            "mode" => self.defaults.mode = permissions(value).map_err(wrong)?,
+            "dmode" => self.defaults.directory_mode = permissions(value).map_err(wrong)?,
             "rename" => self.renames = either(name, value, [("copy", true), ("off", false)])?,
             "rename-size" => {
                 self.rename_limits.bytes_max = size::parse_positive(value).map_err(wrong)?;
@@ -138,6 +182,10 @@ mod tests {
             ("age", "0s"),
             ("ack", "journal"),
             ("metadata", "objects"),
+            ("uid", "7"),
+            ("gid", "0"),
+            ("mode", "0640"),
+            ("dmode", "2770"),
             ("rename", "off"),
             ("rename-size", "5g"),
             ("rename-files", "7"),
@@ -148,6 +196,12 @@ mod tests {
             age: Duration::ZERO,
             acknowledge: Acknowledge::Journal,
             metadata: MetadataFrom::Objects,
+            defaults: Defaults {
+                uid: Some(7),
+                gid: Some(0),
+                mode: 0o640,
+                directory_mode: 0o2770,
+            },
             renames: false,
             rename_limits: RenameLimits {
                 bytes_max: 5 << 30,
@@ -160,6 +214,10 @@ mod tests {
             ("age", "25h"),
             ("ack", "never"),
             ("metadata", ""),
+            ("uid", "4294967295"),
+            ("gid", "-1"),
+            ("mode", "0888"),
+            ("dmode", "17777"),
             ("rename", "yes"),
             ("rename-size", "0"),
             ("rename-files", "0"),

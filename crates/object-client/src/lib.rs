@@ -59,7 +59,7 @@ pub use activity::Activity;
 pub use bytes::Bytes;
 
 pub use error::{Error, Result};
-pub use handling::{Acknowledge, Handling, MetadataFrom, RenameLimits};
+pub use handling::{Acknowledge, Defaults, Handling, MetadataFrom, RenameLimits};
 pub use location::{Location, Origin, PROTOCOLS};
 pub use open::{files_of, open};
 pub use options::{Keys, Options};

@@ -12,7 +12,7 @@ use pagewell_fs::{
     ReadReply, RenameMode, Result, SetAttributes, Stability, Statistics, Timestamp, Written,
     access,
 };
-use pagewell_object_client::Remote;
+use pagewell_object_client::{Handling, Remote};
 
 use super::data::Data;
 use super::file::File;
@@ -20,7 +20,7 @@ use super::identifier::Identifier;
 use super::listing::DOTS;
 use super::making::Names;
 use super::node::Node;
-use super::tree::{FILE_MODE, Tree, gone};
+use super::tree::{Tree, gone};
 use super::writer::{FILE_BYTES_MAX, Writer};
 
 /// How long a front may keep answers, at the most: it asks again for what costs no request.
@@ -61,7 +61,11 @@ impl ObjectFileSystem {
         (cache, tier): (&Cache, Option<Arc<Tier>>),
     ) -> Self {
         let data = Data::new(remote, cache, tier, None);
-        Self::of(Tree::new(data, of, (age, false)))
+        let handling = Handling {
+            age,
+            ..Handling::default()
+        };
+        Self::of(Tree::new(data, of, &handling))
     }
 
     /// The same with what is known of it already.
@@ -85,7 +89,7 @@ impl ObjectFileSystem {
         let attributes = match self.tree.has_metadata() {
             true => self.tree.attributes_of(call, node)?,
             false => Attributes {
-                mode: node.set_here().mode.unwrap_or(FILE_MODE),
+                mode: self.tree.file_mode(node),
                 file_type: FileType::Regular,
                 ..self.tree.of_directory(node)
             },

@@ -7,7 +7,7 @@ use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
 use pagewell_fs::source::OpenError;
 use pagewell_object_client::{
-    Error as RemoteError, ListQuery, Location, MetadataFrom, Options, Remote, Sink, Version,
+    Error as RemoteError, ListQuery, Location, Options, Remote, Sink, Version,
 };
 
 use super::data::Data;
@@ -18,7 +18,7 @@ use super::tree::Tree;
 use super::writing::Writing;
 
 /// Options of the URL of a bucket: how they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 12] = [
+pub const OPTIONS: [(&str, &str); 13] = [
     (
         "endpoint=URL, region=NAME, path-style=BOOLEAN",
         "The server, where it is not that of AWS; the region that requests are signed for; and \
@@ -42,6 +42,11 @@ pub const OPTIONS: [(&str, &str); 12] = [
         "Where mode, owner and times of files come from: listings, which have the time of the \
          change alone (default), or the metadata of each object, by a request for each. What is \
          set here is shown here either way, and written with the bytes.",
+    ),
+    (
+        "uid=N, gid=N, mode=MODE, dmode=MODE",
+        "Owner, group and permissions of files, and permissions of directories, of which nothing \
+         is known. Default: those of the program, 0644 and 0755.",
     ),
     (
         "rename=copy|off, rename-size=SIZE, rename-files=N",
@@ -187,18 +192,16 @@ pub fn open(
     }
     let bucket = location.bucket().unwrap_or_else(|| remote.describe());
     let of = (&*bucket, &*prefix);
-    let has_metadata = options.handling.metadata == MetadataFrom::Objects;
-    let how = (options.handling.age, has_metadata);
     let writing = writing.filter(|_| remote.as_writable().is_some());
     let Some(writing) = writing else {
         let data = Data::new(remote, cache, tier, None);
-        let tree = Tree::new(data, of, how);
+        let tree = Tree::new(data, of, &options.handling);
         return Ok(Opened::Tree(ObjectFileSystem::of(tree)));
     };
     let describe = remote.describe();
     let staged = writing.stage(&describe, &prefix)?;
     let data = Data::new(remote, cache, tier, Some(staged.staging.clone()));
-    let tree = Arc::new(Tree::new(data, of, how));
+    let tree = Arc::new(Tree::new(data, of, &options.handling));
     let writer = writing.start(url, &tree, &options.handling, staged);
     Ok(Opened::Tree(ObjectFileSystem::with_writer(writer)))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result};
+use pagewell_object_client::{Handling, MetadataFrom};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
@@ -20,8 +21,6 @@ use super::shown::Shown;
 use super::side_by_side::side_by_side;
 use super::upload::Budget;
 
-pub(super) const FILE_MODE: u32 = 0o644;
-const DIRECTORY_MODE: u32 = 0o755;
 /// Files whose metadata is asked for when a directory is read, and threads beside the reader's.
 const BROUGHT_MAX: usize = 256;
 const HELPERS_MAX: u32 = 15;
@@ -40,30 +39,34 @@ pub(super) struct Tree {
     /// Mode, owner and times are those of the metadata of each object.
     has_metadata: bool,
     owner: (u32, u32),
+    file_mode: u32,
+    directory_mode: u32,
     /// Threads that ask for metadata.
     helpers: Budget,
 }
 
 impl Tree {
     /// What is below `prefix` of `bucket`.
-    pub(super) fn new(
-        data: Data,
-        (bucket, prefix): (&str, &str),
-        (age, has_metadata): (Duration, bool),
-    ) -> Self {
+    pub(super) fn new(data: Data, (bucket, prefix): (&str, &str), handling: &Handling) -> Self {
         let hasher = KeyHasher::new(bucket);
         let root = (hasher.of(prefix), Turn::default());
         let root = Arc::new(Node::new(Kind::Directory, root, prefix, None));
         let (user, group) = (rustix::process::geteuid(), rustix::process::getegid());
+        let defaults = handling.defaults;
         Self {
             data,
             nodes: Nodes::default(),
             listings: Box::new(Listings::new(BYTES_MAX)),
             hasher,
             root,
-            age,
-            has_metadata,
-            owner: (user.as_raw(), group.as_raw()),
+            age: handling.age,
+            has_metadata: handling.metadata == MetadataFrom::Objects,
+            owner: (
+                defaults.uid.unwrap_or(user.as_raw()),
+                defaults.gid.unwrap_or(group.as_raw()),
+            ),
+            file_mode: defaults.mode,
+            directory_mode: defaults.directory_mode,
             helpers: Budget::new(0, HELPERS_MAX),
         }
     }
@@ -296,13 +299,18 @@ impl Tree {
         Ok(self.of_file(node, &shown))
     }
 
+    /// Without its metadata, the permissions of a file.
+    pub(super) fn file_mode(&self, node: &Node) -> u32 {
+        node.set_here().mode.unwrap_or(self.file_mode)
+    }
+
     pub(super) fn of_directory(&self, node: &Node) -> Attributes {
         let changed = node.directory().map(Directory::changed);
         let changed = changed.unwrap_or_default();
         let set = node.set_here();
         Attributes {
             file_type: FileType::Directory,
-            mode: set.mode.unwrap_or(DIRECTORY_MODE),
+            mode: set.mode.unwrap_or(self.directory_mode),
             uid: set.uid.unwrap_or(self.owner.0),
             gid: set.gid.unwrap_or(self.owner.1),
             link_count: 2,
@@ -333,7 +341,7 @@ impl Tree {
             },
             mode: marks.mode.unwrap_or(match file_type {
                 FileType::Symlink => 0o777,
-                _ => FILE_MODE,
+                _ => self.file_mode,
             }),
             link_count: 1,
             uid: marks.uid.unwrap_or(self.owner.0),

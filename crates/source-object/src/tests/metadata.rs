@@ -2,6 +2,8 @@
 
 use pagewell_fs::{Attributes, FileType, SetTime, Timestamp};
 
+use pagewell_object_client::Defaults;
+
 use super::*;
 
 const METADATA: How = How {
@@ -123,4 +125,45 @@ fn without_metadata_a_mode_goes_with_the_bytes_and_is_shown_where_it_was_set() {
     let files = &gateway.files;
     let link = files.make_symlink(&gateway.call(), &root, b"l", b"t", &none);
     assert_eq!(link.unwrap_err(), Error::NotPermitted);
+}
+
+#[test]
+fn what_has_no_owner_and_mode_has_those_of_the_options() {
+    let defaults = Defaults {
+        uid: Some(7),
+        gid: Some(8),
+        mode: 0o640,
+        directory_mode: 0o750,
+    };
+    for has_metadata in [false, true] {
+        let how = How {
+            has_metadata,
+            defaults,
+            ..MOUNT
+        };
+        let store = Arc::new(Store::new(100, 1000));
+        store.place("d/f", b"of others", &Vec::new());
+        let gateway = Gateway::open(&store, &TempDir::new().unwrap(), how);
+        let shown = |path| {
+            let of = attributes(&gateway, path);
+            (of.mode, of.uid, of.gid)
+        };
+        assert_eq!(shown("d"), (0o750, 7, 8));
+        assert_eq!(shown("d/f"), (0o640, 7, 8));
+        // By them it is decided, too.
+        let (directory, file) = (gateway.find("d").unwrap(), gateway.find("d/f").unwrap());
+        for (uid, is_let) in [(7, true), (9, false)] {
+            let user = Credentials::new(uid, uid, &[]);
+            let call = Call::new(&user, true);
+            let read = gateway.files.read(&call, &file, 0, 9);
+            assert_eq!(read.is_ok(), is_let, "{:?}", read.err());
+            let made = gateway.files.remove(&call, &directory, b"none");
+            let wanted = if is_let {
+                Error::NotFound
+            } else {
+                Error::AccessDenied
+            };
+            assert_eq!(made.unwrap_err(), wanted);
+        }
+    }
 }

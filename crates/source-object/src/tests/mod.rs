@@ -16,7 +16,7 @@ use pagewell_fs::{
     Call, CreateMode, Credentials, Error, FileId, FileSystem, Finish, RenameMode, Result,
     SetAttributes, Stability,
 };
-use pagewell_object_client::{Acknowledge, Handling, Remote};
+use pagewell_object_client::{Acknowledge, Defaults, Handling, MetadataFrom, Remote};
 use pagewell_staging::Staging;
 use tempfile::TempDir;
 
@@ -38,6 +38,22 @@ struct How {
     age: Duration,
     staging_bytes_max: u64,
     has_metadata: bool,
+    defaults: Defaults,
+}
+
+impl How {
+    fn handling(self) -> Handling {
+        Handling {
+            acknowledge: self.acknowledge,
+            age: self.age,
+            metadata: match self.has_metadata {
+                true => MetadataFrom::Objects,
+                false => MetadataFrom::Listing,
+            },
+            defaults: self.defaults,
+            ..Handling::default()
+        }
+    }
 }
 
 /// As `mount` does it.
@@ -47,6 +63,12 @@ const MOUNT: How = How {
     age: Duration::from_secs(3600),
     staging_bytes_max: 1 << 30,
     has_metadata: false,
+    defaults: Defaults {
+        uid: None,
+        gid: None,
+        mode: 0o644,
+        directory_mode: 0o755,
+    },
 };
 
 /// One gateway to the store.
@@ -68,11 +90,8 @@ impl Gateway {
         let opened = Staging::open(folder, "bucket", how.staging_bytes_max).unwrap();
         let staging = opened.staging.clone();
         let data = Data::new(remote, &cache, None, Some(staging.clone()));
-        let tree = Arc::new(Tree::new(
-            data,
-            ("s3://bucket", ""),
-            (how.age, how.has_metadata),
-        ));
+        let handling = how.handling();
+        let tree = Arc::new(Tree::new(data, ("s3://bucket", ""), &handling));
         let sizes = Sizes {
             part_bytes_min: 100,
             // Small files go in parts, too, where no thread sends them side by side.
@@ -85,10 +104,6 @@ impl Gateway {
         };
         let uploader = Uploader::new(sizes, budget, true);
         let sender = Sender::new(&tree, &staging, uploader);
-        let handling = Handling {
-            acknowledge: how.acknowledge,
-            ..Handling::default()
-        };
         let how = (handling, how.is_at_once);
         let with = (sender, Leftovers::new(opened.uploads));
         let writer = Writer::new(&tree, Guard::guarded(), with, how);
