@@ -21,9 +21,9 @@
 //! cache is above it. A request costs one request of the device below, which may be a little
 //! longer. What is missing or damaged is an error of the requests that touch it, never zeros.
 //!
-//! **Known weaknesses.** Of several data tracks the first one counts. Sectors of mode 2 form 2
-//! (video and audio, 2324 bytes) have no 2048 bytes of data and are errors, as in a drive. Checks
-//! of raw sectors (EDC, ECC) are not computed.
+//! **Known weaknesses.** Of several data tracks of a sheet the first one counts, and that there are
+//! others is said. Sectors of mode 2 form 2 (video and audio, 2324 bytes) have no 2048 bytes of
+//! data and are errors, as in a drive. Checks of raw sectors (EDC, ECC) are not computed.
 
 mod bytes;
 mod chd_image;
@@ -119,6 +119,7 @@ fn unwrap_with(
         let mut inside = take_off(track, depth, LAYERS_MAX)?;
         if has_volume(&*inside.device) {
             inside.layers.insert(0, layer);
+            inside.troubles.extend(sheet.trouble());
             return Ok(inside);
         }
     }

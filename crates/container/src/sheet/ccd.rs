@@ -8,7 +8,8 @@ use crate::track::Track;
 pub(super) fn parse(stem: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let mut track = None;
     let mut is_data = false;
-    for line in lines(text) {
+    let mut lines = lines(text);
+    while let Some(line) = lines.next() {
         if line.starts_with(b"[") {
             track = section(line);
             is_data = false;
@@ -17,13 +18,7 @@ pub(super) fn parse(stem: &[u8], text: &[u8]) -> Result<Found, &'static str> {
         let Some(number_of_track) = track else {
             continue;
         };
-        let mut parts = line.splitn(2, |byte| *byte == b'=');
-        let key = parts
-            .next()
-            .unwrap_or_default()
-            .trim_ascii()
-            .to_ascii_uppercase();
-        let value = parts.next().and_then(number);
+        let (key, value) = entry(line);
         match (key.as_slice(), value) {
             (b"MODE", Some(mode)) => is_data = mode > 0,
             (b"INDEX 1", Some(sector)) if is_data => {
@@ -37,12 +32,24 @@ pub(super) fn parse(stem: &[u8], text: &[u8]) -> Result<Found, &'static str> {
                     file: [stem, b".img"].concat(),
                     track,
                     number: number_of_track,
+                    has_more: lines.any(|line| {
+                        let (key, value) = entry(line);
+                        key == b"MODE" && value.is_some_and(|mode| mode > 0)
+                    }),
                 });
             }
             _ => {}
         }
     }
     Err(NO_DATA)
+}
+
+/// `KEY=NUMBER`, the key in capitals.
+fn entry(line: &[u8]) -> (Vec<u8>, Option<u64>) {
+    let mut parts = line.splitn(2, |byte| *byte == b'=');
+    let key = parts.next().unwrap_or_default();
+    let key = key.trim_ascii().to_ascii_uppercase();
+    (key, parts.next().and_then(number))
 }
 
 /// The number of the track whose section a line begins.
@@ -65,6 +72,9 @@ mod tests {
         let found = parse(b"game", text).ok().unwrap();
         assert_eq!(found.file, b"game.img");
         assert_eq!((found.number, found.track.start), (2, 250 * 2352));
+        assert!(!found.has_more);
+        let two = b"[TRACK 1]\nMODE=1\nINDEX 1=0\n[TRACK 2]\nMODE=2\nINDEX 1=9000\n";
+        assert!(parse(b"game", two).ok().unwrap().has_more);
         assert!(parse(b"game", b"[TRACK 1]\nMODE=0\nINDEX 1=0").is_err());
         let far = b"[TRACK 1]\nMODE=1\nINDEX 1=18446744073709551615";
         assert!(parse(b"game", far).is_err());

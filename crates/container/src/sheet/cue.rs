@@ -26,7 +26,8 @@ struct Walk {
 
 pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let mut walk = Walk::default();
-    for line in lines(text) {
+    let mut lines = lines(text);
+    for line in lines.by_ref() {
         let (word, rest) = split_word(line);
         match word.as_slice() {
             b"FILE" if walk.found.is_some() => break,
@@ -36,7 +37,25 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
             _ => {}
         }
     }
-    walk.found.ok_or(NO_DATA)
+    let mut found = walk.found.ok_or(NO_DATA)?;
+    let is_data = |line: &[u8]| {
+        let (word, rest) = split_word(line);
+        word == b"TRACK" && layout(split_word(rest).1).is_some()
+    };
+    let is_next = walk.number != found.number && walk.layout.is_some();
+    found.has_more = is_next || lines.any(is_data);
+    Ok(found)
+}
+
+/// How sectors are stored, by the mode of a track of data.
+fn layout(mode: &[u8]) -> Option<Layout> {
+    Layout::of_sector_bytes(sector_bytes(mode)?)
+}
+
+/// Of `MODE1/2352`.
+fn sector_bytes(mode: &[u8]) -> Option<u64> {
+    let mode = mode.to_ascii_uppercase();
+    number(mode.strip_prefix(b"MODE")?.get(2..)?)
 }
 
 impl Walk {
@@ -53,13 +72,10 @@ impl Walk {
 
     fn track(&mut self, rest: &[u8]) {
         let (number_word, mode) = split_word(rest);
-        let mode = mode.to_ascii_uppercase();
-        let data = mode.strip_prefix(b"MODE").and_then(|mode| mode.get(2..));
-        let sector_bytes = data.and_then(number);
         self.before_bytes = (self.number != 0).then_some(self.sector_bytes);
         self.number = number(&number_word).map_or(0, |number| number as usize);
-        self.layout = sector_bytes.and_then(Layout::of_sector_bytes);
-        self.sector_bytes = sector_bytes.unwrap_or(AUDIO_BYTES);
+        self.layout = layout(mode);
+        self.sector_bytes = sector_bytes(mode).unwrap_or(AUDIO_BYTES);
     }
 
     /// Takes an index; whether the data track is known with its end.
@@ -95,6 +111,7 @@ impl Walk {
                         layout,
                     },
                     number: self.number,
+                    has_more: false,
                 });
                 Ok(false)
             }
@@ -141,6 +158,19 @@ mod tests {
             track(files),
             Ok(("2.bin".into(), 150 * 2336, u64::MAX, 2336))
         );
+    }
+
+    #[test]
+    fn a_second_data_track_is_known() {
+        let one = "FILE \"a.bin\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00\n";
+        let has_more = |more: &str| parse(b"x", format!("{one}{more}").as_bytes()).ok().unwrap();
+        let has_more = |more: &str| has_more(more).has_more;
+        let music = "TRACK 02 AUDIO\nINDEX 01 00:09:00\n";
+        let data = "TRACK 03 MODE2/2352\nINDEX 01 00:19:00\n";
+        let file = "FILE \"b.bin\" BINARY\n";
+        assert!(!has_more("") && !has_more(music) && !has_more(&[file, music].concat()));
+        assert!(has_more(data) && has_more(&[music, data].concat()));
+        assert!(has_more(&[file, data].concat()) && has_more(&[file, music, data].concat()));
     }
 
     #[test]

@@ -28,16 +28,17 @@ pub(super) fn parse(stem: &[u8], sheet: &[u8]) -> Result<Found, &'static str> {
         Some(1) => {}
         Some(_) => return Err("is a sheet of a later version of Alcohol 120%, which is not read"),
     }
-    first_data_track(sheet)
-        .map(|(number, track)| Found {
-            file: [stem, b".mdf"].concat(),
-            track,
-            number,
-        })
-        .ok_or(NO_DATA)
+    let mut tracks = data_tracks(sheet).into_iter().flatten();
+    let (number, track) = tracks.next().ok_or(NO_DATA)?;
+    Ok(Found {
+        file: [stem, b".mdf"].concat(),
+        track,
+        number,
+        has_more: tracks.next().is_some(),
+    })
 }
 
-fn first_data_track(sheet: &[u8]) -> Option<(usize, Track)> {
+fn data_tracks(sheet: &[u8]) -> Option<impl Iterator<Item = (usize, Track)>> {
     let sessions = usize::from(u16_little(sheet, 0x14)?).min(SESSIONS_MAX);
     let first = u32_little(sheet, 0x50)? as usize;
     let sessions = sheet
@@ -49,7 +50,7 @@ fn first_data_track(sheet: &[u8]) -> Option<(usize, Track)> {
         let at = u32_little(session, 0x14)? as usize;
         Some(sheet.get(at..)?.chunks_exact(BLOCK_BYTES).take(count))
     });
-    blocks.flatten().find_map(data_track)
+    Some(blocks.flatten().filter_map(data_track))
 }
 
 fn data_track(block: &[u8]) -> Option<(usize, Track)> {
@@ -102,6 +103,8 @@ mod tests {
         assert_eq!(found.track.layout, Layout::WITH_SUBCHANNELS);
         let dvd = parse(b"x", &sheet(&[(0x02, 1, 2048, 0)])).ok().unwrap();
         assert_eq!(dvd.track.layout, Layout::COOKED);
+        let two = [(0xaa, 1, 2352, 0), (0xec, 2, 2352, 9000)];
+        assert!(!found.has_more && parse(b"x", &sheet(&two)).ok().unwrap().has_more);
         assert!(parse(b"x", &sheet(&[(0xa9, 1, 2352, 0)])).is_err());
     }
 

@@ -34,13 +34,16 @@ pub struct Sheet {
     track: Track,
     /// Such as "cue sheet, track 1".
     words: String,
+    has_more: bool,
 }
 
-/// What a parser finds: the name of a file, a track of it, its number.
+/// What a parser finds: the name of a file, a track of it, its number, and whether another track
+/// of data follows.
 struct Found {
     file: Vec<u8>,
     track: Track,
     number: usize,
+    has_more: bool,
 }
 
 /// What a sheet without a data track says.
@@ -76,6 +79,7 @@ impl Sheet {
             file,
             track,
             number,
+            has_more,
         } = parse(stem, bytes)?;
         let file = file.rsplit(|byte| b"/\\".contains(byte)).next();
         let file = file.unwrap_or_default();
@@ -86,6 +90,7 @@ impl Sheet {
             file: file.to_owned(),
             track,
             words: format!("{kind}, track {number}"),
+            has_more,
         })
     }
 
@@ -94,6 +99,12 @@ impl Sheet {
     #[must_use]
     pub fn file(&self) -> &[u8] {
         &self.file
+    }
+
+    /// What it has besides the track that is shown, in words that can follow "it".
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let trouble = "has another track of data, which is not shown";
+        self.has_more.then(|| trouble.to_owned())
     }
 
     /// The track, in that file.

@@ -13,7 +13,8 @@ const SUBCHANNEL_BYTES: u64 = 96;
 pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let mut layout = None;
     let mut number_of_track = 0;
-    for line in lines(text) {
+    let mut lines = lines(text);
+    while let Some(line) = lines.next() {
         let (word, rest) = split_word(line);
         match word.as_slice() {
             b"TRACK" => {
@@ -29,12 +30,19 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
                     file: name.to_owned(),
                     track: track(layout, rest, word == b"FILE"),
                     number: number_of_track,
+                    has_more: lines.any(is_data),
                 });
             }
             _ => {}
         }
     }
     Err(NO_DATA)
+}
+
+/// Whether a line begins a track of data.
+fn is_data(line: &[u8]) -> bool {
+    let (word, rest) = split_word(line);
+    word == b"TRACK" && mode(rest).is_some()
 }
 
 fn mode(words: &[u8]) -> Option<Layout> {
@@ -106,6 +114,8 @@ mod tests {
         assert_eq!(of(as_music), (2, 300 * 2352, u64::MAX, 2352));
         let first = "TRACK MODE1_RAW\nFILE \"a.bin\" 0 00:04:33\n";
         assert_eq!(of(first), (1, 0, 333 * 2352, 2352));
+        let has_more = |text: &str| parse(b"x", text.as_bytes()).ok().unwrap().has_more;
+        assert!(!has_more(one) && !has_more(first) && has_more(&[first, first].concat()));
         assert!(parse(b"x", b"CD_DA\nTRACK AUDIO\nFILE \"a.wav\" 0").is_err());
         assert!(parse(b"x", b"TRACK MODE1\nDATAFILE a.bin").is_err());
     }
