@@ -321,6 +321,25 @@ fn the_mirror_stands_in_for_damaged_metadata() {
     assert!(text.contains("neither the metadata file"), "{text}");
 }
 
+/// A mirror has the number behind the last partition; what an image says is there is nowhere.
+#[test]
+fn no_place_of_an_image_is_in_a_mirror() {
+    let mut udf = Udf::new(Kind::Metadata, BLOCK);
+    let root = udf.icb();
+    let file = udf.file(b"x");
+    let names = [named("x", file), named("in the mirror", At(2, file.1))];
+    let image = with_root(&mut udf, root, &names);
+    let fs = check(&image, &[("good", "good"), ("x", "x")]);
+    let root_user = Credentials::root();
+    let lookup = fs.lookup(&call(&root_user), &fs.root(), b"in the mirror");
+    assert!(matches!(lookup, Err(Error::Io(_))), "{lookup:?}");
+    let text = try_open(&udf.finish(At(2, root.1)))
+        .err()
+        .unwrap()
+        .to_string();
+    assert!(text.contains("no file entry there"), "{text}");
+}
+
 #[test]
 fn metadata_that_ends_within_a_block_ends_there() {
     let mut udf = Udf::new(Kind::Metadata, BLOCK);
