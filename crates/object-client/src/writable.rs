@@ -68,6 +68,11 @@ pub struct ListedUpload {
 /// A server decides whether it honours a condition, and whether two that race for it may both win:
 /// ask before trusting (some ignore them without a word).
 pub trait WritableRemote: Send + Sync {
+    /// Whether an object of this key can be made, which the store takes for no other one.
+    fn takes(&self, _key: &str) -> bool {
+        true
+    }
+
     /// Makes an object of `body`, and returns its version (without the time of the change).
     ///
     /// # Errors

@@ -86,6 +86,7 @@ impl<'a> Names<'a> {
         let is_plain = name::is_plain(name) && !place.name.chars().any(char::is_control);
         Error::Invalid.unless(is_plain)?;
         Error::NameTooLong.when(place.key().len() >= KEY_BYTES_MAX)?;
+        Error::Invalid.unless(self.store()?.takes(&place.key()))?;
         Ok(place)
     }
 

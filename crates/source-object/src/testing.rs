@@ -331,6 +331,10 @@ impl Remote for Store {
 }
 
 impl WritableRemote for Store {
+    fn takes(&self, key: &str) -> bool {
+        !key.contains('\\')
+    }
+
     fn put(
         &self,
         key: &str,

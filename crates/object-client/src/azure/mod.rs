@@ -286,6 +286,10 @@ impl Remote for ContainerRemote {
 }
 
 impl WritableRemote for ContainerRemote {
+    fn takes(&self, key: &str) -> bool {
+        self.container.made(key, &[]).is_ok()
+    }
+
     fn put(
         &self,
         key: &str,

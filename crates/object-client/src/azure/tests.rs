@@ -126,6 +126,11 @@ async fn keys_travel_as_they_are_and_are_signed() {
         );
     }
     // What may come out as another name is not made.
+    let remote = ContainerRemote {
+        container: Arc::clone(&container),
+        prefix: String::new(),
+    };
+    assert!(remote.takes("a/.b/c d/") && !remote.takes("a./b") && !remote.takes("a\\b"));
     let (absent, none) = (Condition::Absent, Metadata::new());
     for key in ["a.", "a./b", "..."] {
         let refused = write::put(&container, key, Bytes::new(), &absent, &none).await;

@@ -36,6 +36,18 @@ fn a_renamed_file_is_what_it_was_under_both_identifiers() {
     assert_eq!(store.keys(), ["from", "to"]);
 }
 
+/// A store that takes some keys for others says so before anything is made.
+#[test]
+fn what_a_store_cannot_hold_is_not_made() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("a", b"1", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    assert_eq!(gateway.create("b\\c").unwrap_err(), Error::Invalid);
+    assert_eq!(gateway.make_directory("b\\c").unwrap_err(), Error::Invalid);
+    assert_eq!(gateway.rename("a", "b\\c"), Err(Error::Invalid));
+    assert_eq!(store.keys(), ["a"]);
+}
+
 #[test]
 fn a_renamed_directory_takes_all_with_it_that_was_not_sent_too() {
     let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
