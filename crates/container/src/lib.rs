@@ -149,6 +149,7 @@ fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Res
         is_found = has_volume(&*current);
     }
     if let Some((session, first)) = session::open(&current) {
+        troubles.extend(session::shortfall(&*current, first));
         current = Arc::new(session);
         layers.push(Layer(format!(
             "a session from sector {first} of its disc on"

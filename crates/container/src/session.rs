@@ -15,6 +15,9 @@
 //! record is found in place, there is nothing to do; where it is found before, that tells S. What
 //! the sessions before held is not there: errors, never zeros.
 //!
+//! Writers count the sectors of its volume from its own beginning, where a reader takes them for
+//! those of the disc; so it is said here when the session is cut off.
+//!
 //! Weakness: a root directory that lies further behind than [`SEARCHED_SECTORS`] is not found.
 
 use std::sync::Arc;
@@ -50,6 +53,19 @@ pub(crate) fn open(inner: &Arc<dyn Device>) -> Option<(Session, u64)> {
         start: first * SECTOR_BYTES,
     };
     Some((session, first))
+}
+
+/// What is missing of a session from this sector on, in words that can follow "it".
+pub(crate) fn shortfall(inner: &dyn Device, first: u64) -> Option<String> {
+    let at = FIRST_SECTOR * SECTOR_BYTES;
+    let descriptor = bytes::read(inner, at, SECTOR_BYTES as usize).ok()??;
+    let sectors = volume::sectors(&descriptor)?;
+    let (there, whole) = (inner.length_bytes(), sectors * SECTOR_BYTES);
+    // Of a volume that counts from the beginning of the disc a reader knows where it ends, and
+    // some writers do not pad the last sector.
+    let is_cut = sectors <= first && there + SECTOR_BYTES <= whole;
+    let tail = "bytes of its volume, as after an interrupted download";
+    is_cut.then(|| format!("has {there} of the {whole} {tail}"))
 }
 
 fn first_sector(device: &dyn Device) -> Result<Option<u64>> {
@@ -213,6 +229,26 @@ mod tests {
             }
             assert!(write(&*session, 0, b"x").result.is_err());
         }
+    }
+
+    #[test]
+    fn a_session_that_is_cut_off_says_so() {
+        let mut data = volume(5000);
+        data[32768 + 80..][..4].copy_from_slice(&(SECTORS as u32).to_le_bytes());
+        let troubles = |length: usize| {
+            let device = Arc::new(RamDevice::holding("x", &data[..length]));
+            unwrap(device, None, Depth::Open(&|_| {})).unwrap().troubles
+        };
+        let whole = SECTORS * 2048;
+        assert_eq!(troubles(whole), [""; 0]);
+        assert_eq!(troubles(whole - 2047), [""; 0]);
+        let said = "has 204800 of the 245760 bytes of its volume, as after an interrupted download";
+        assert_eq!(troubles(100 * 2048), [said]);
+        // A volume that counts from the beginning of the disc.
+        data[32768 + 80..][..4].copy_from_slice(&6000u32.to_le_bytes());
+        let device = Arc::new(RamDevice::holding("x", &data));
+        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
+        assert!(found.troubles.is_empty() && found.layers.len() == 1);
     }
 
     #[test]

@@ -42,6 +42,13 @@ pub fn root_sector(descriptor: &[u8]) -> Option<u64> {
         .filter(|_| is_known)
 }
 
+/// Sectors of the volume of a primary descriptor whose blocks are sectors.
+pub(crate) fn sectors(descriptor: &[u8]) -> Option<u64> {
+    const VOLUME_BLOCKS: usize = 80;
+    root_sector(descriptor)?;
+    bytes::u32_little(descriptor, VOLUME_BLOCKS).map(u64::from)
+}
+
 /// Whether a sector of this number, of which at least [`ROOT_BYTES`] are given, begins a directory:
 /// the first record is of a directory, has its number and no other name than its own (ECMA-119
 /// clause 6.8.2.2).
