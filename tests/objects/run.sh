@@ -57,7 +57,8 @@ passed=0 failed=0 missing=0
 for name in "${servers[@]}"; do
     kind=$("$here/servers.sh" list | awk -v name="$name" '$2 == name { print $1 }')
     # Clients of all stores do the same.
-    tests=${kind/az/s3}
+    tests=$kind
+    case $kind in az | gs) tests=s3 ;; esac
     status=0
     "$here/servers.sh" install "$name" || status=$?
     case $status in

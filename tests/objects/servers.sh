@@ -3,7 +3,7 @@
 # ${CARGO_TARGET_DIR:-target}/objects and never into the system, and serves a folder with one.
 #
 # usage: tests/objects/servers.sh list                            names, one a line: `s3 NAME`, `az NAME`,
-#                                                                 `web NAME`, `peer NAME` (no server)
+#                                                                 `gs NAME`, `web NAME`, `peer NAME` (no server)
 #        tests/objects/servers.sh install NAME...
 #        tests/objects/servers.sh installed NAME                  status 0 if it is there
 #        tests/objects/servers.sh version NAME
@@ -12,8 +12,8 @@
 # `run` serves on a port of 127.0.0.1, a free one if none is named, makes the bucket ("bucket" if
 # none is named), prints `ready http://127.0.0.1:PORT` when the server answers, and runs until it is
 # ended by SIGTERM, with --stdin also when its standard input ends; then it ends the processes that
-# it started. The keys of all are the dummies below. moto keeps its objects in memory, all others in
-# FOLDER. s3mock cannot be kept from listening on all addresses. seaweedfs-cluster is a master, three
+# it started. The keys of all are the dummies below. moto and fake-gcs-server keep their objects in memory, all
+# others in FOLDER. s3mock cannot be kept from listening on all addresses. seaweedfs-cluster is a master, three
 # volume servers with two copies of everything, and two filers, the second of which speaks S3 at
 # PORT + 7.
 #
@@ -48,6 +48,7 @@ web busybox   -        debian
 web caddy     2.11.9   go
 web python    -        system
 az  azurite   3.37.0   npm
+gs  fake-gcs-server 1.56.1 go
 peer s3fs     -        debian
 peer haproxy  -        debian
 '
@@ -107,6 +108,10 @@ import (
 )
 
 func main() { cmd.Main() }'
+}
+
+install_fake-gcs-server() {
+    go_command fake-gcs-server github.com/fsouza/fake-gcs-server@v1.56.1
 }
 
 install_caddy() {
@@ -244,11 +249,12 @@ free_port() {
     echo "$port"
 }
 
-# ask PORT METHOD TARGET [HEADER...]: the first line of the answer, or nothing.
+# ask PORT METHOD TARGET [HEADER...]: the first line of the answer, or nothing; with `body` as its body.
 ask() {
-    local head="$2 $3 HTTP/1.1\r\nHost: 127.0.0.1:$1\r\nContent-Length: 0\r\n" line
+    local head line body=${body-}
+    head="$2 $3 HTTP/1.1\r\nHost: 127.0.0.1:$1\r\nContent-Length: ${#body}\r\n"
     for line in "${@:4}"; do head+="$line\r\n"; done
-    head+='Connection: close\r\n\r\n'
+    head+="Connection: close\r\n\r\n$body"
     (
         exec 3<>"/dev/tcp/127.0.0.1/$1"
         printf '%b' "$head" >&3
@@ -389,6 +395,10 @@ serve() {
             become node "$store/azurite/node_modules/azurite/dist/src/blob/main.js" \
                 --blobHost 127.0.0.1 --blobPort "$port" --location "$folder" --silent --disableTelemetry
             ;;
+        fake-gcs-server)
+            become "$store/$name/fake-gcs-server" -backend memory -scheme http -host 127.0.0.1 \
+                -port "$port" -public-host "127.0.0.1:$port" -external-url "http://127.0.0.1:$port"
+            ;;
         moto) become "$store/$name/bin/moto_server" -H 127.0.0.1 -p "$port" ;;
         s3mock)
             become java -Xmx512m -jar "$store/$name/s3mock-5.2.0-exec.jar" --server.address=127.0.0.1 \
@@ -470,6 +480,10 @@ make_bucket() {
             die 'no bucket'
             ;;
         azurite) make_container ;;
+        fake-gcs-server)
+            [[ $(body="{\"name\": \"$bucket\"}" ask "$port" POST /storage/v1/b \
+                'Content-Type: application/json') == HTTP/1.?\ 200* ]] || die 'no bucket'
+            ;;
         moto | s3mock) [[ $(ask "$port" PUT "/$bucket") == HTTP/1.?\ 200* ]] || die 'no bucket' ;;
     esac
 }

@@ -2,7 +2,7 @@
 
 usage: table.py [--write] KIND NAME VERSION FILE
 
-KIND is s3, az or web. FILE has a line for each cell: the row, a tab, what was seen. With --write the
+KIND is s3, az, gs or web. FILE has a line for each cell: the row, a tab, what was seen. With --write the
 cells of the server are put into the table instead, and its version.
 """
 
@@ -10,7 +10,12 @@ import os
 import sys
 
 DOCUMENT = os.path.dirname(os.path.abspath(__file__)) + "/../../docs/INTEROPERABILITY.md"
-HEADINGS = {"s3": "### Object stores", "az": "### Object stores", "web": "### Web servers"}
+HEADINGS = {
+    "s3": "### Object stores",
+    "az": "### Object stores",
+    "gs": "### Object stores",
+    "web": "### Web servers",
+}
 
 
 def cells_of(line):

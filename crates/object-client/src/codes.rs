@@ -51,7 +51,7 @@ fn of_buckets(code: &str) -> Option<Meaning> {
         | "XAmzContentSHA256Mismatch"
         | "ConditionalRequestConflict"
         | "OperationAborted" => Meaning::Again,
-        "InternalError" | "backendError" | "internalError" => Meaning::Unclear,
+        "InternalError" => Meaning::Unclear,
         "AccessDenied"
         | "InvalidAccessKeyId"
         | "SignatureDoesNotMatch"

@@ -27,6 +27,20 @@ pub(crate) fn text_of<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
+/// A field that is a number, written as one or, as 64 bits are, as text.
+pub(crate) fn number_of(object: &Value, name: &str) -> Option<u64> {
+    let field = object.get(name)?;
+    field
+        .as_u64()
+        .or_else(|| field.as_str()?.trim().parse().ok())
+}
+
+/// The elements of a field that is a list; none without.
+pub(crate) fn list_of<'a>(object: &'a Value, name: &str) -> &'a [Value] {
+    let list = object.get(name).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +60,16 @@ mod tests {
             assert!(error(body).is_none());
         }
         assert_eq!(error(b"{\"error\": 7}").expect("an error").code, "");
+    }
+
+    #[test]
+    fn numbers_are_written_in_two_ways() {
+        let object = serde_json::json!({"a": "18446744073709551615", "b": 7, "c": -1, "d": "x"});
+        assert_eq!(number_of(&object, "a"), Some(u64::MAX));
+        assert_eq!(number_of(&object, "b"), Some(7));
+        for name in ["c", "d", "e"] {
+            assert_eq!(number_of(&object, name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! Clients of object stores that speak S3, of Azure Blob Storage, and of web servers: objects with
-//! a version, listings, bodies that go where the caller wants them, and changes under a condition.
+//! Clients of object stores that speak S3, of Azure Blob Storage and Google Cloud Storage, and of
+//! web servers: objects with a version, listings, bodies that go where the caller wants them, and
+//! changes under a condition.
 //!
 //! ```text
 //!  caller's thread ──> Remote: head, list, put, ... ──waits──┐
 //!                      fetch ──> begins, returns at once     │
 //!                                                            v
-//!  runtime (2 threads) ── s3, azure, web ── retries ── pool of connections ── TLS ── sockets
+//!  runtime (2 threads) ── s3, azure, google, web ── retries ── connections ── TLS ── sockets
 //!                              └─> the Sink of a fetch, bytes as they come
 //! ```
 //!
@@ -25,6 +26,7 @@ mod codes;
 mod date;
 mod error;
 mod fetch;
+mod google;
 mod handling;
 mod headers;
 #[cfg(test)]
@@ -66,4 +68,4 @@ pub use options::{Keys, Options};
 pub use probe::{Answer, Class, Question, Report, probe};
 pub use remote::{ListPage, ListQuery, ListedObject, ObjectInfo, Remote, Sink};
 pub use version::Version;
-pub use writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
+pub use writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote};

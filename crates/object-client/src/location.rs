@@ -3,6 +3,7 @@
 //! ```text
 //!   s3://BUCKET[/PREFIX][?OPTION=VALUE&...]     what follows ? are options of ours
 //!   az://CONTAINER[/PREFIX][?OPTION=VALUE&...]  the same
+//!   gs://BUCKET[/PREFIX][?OPTION=VALUE&...]     the same
 //!   http(s)://HOST[:PORT]/PATH[?QUERY]          all of it is the server's
 //! ```
 
@@ -13,10 +14,19 @@ use crate::options::Options;
 use crate::percent;
 
 /// What URLs of remotes begin with.
-pub const PROTOCOLS: [&str; 4] = ["s3://", "az://", "http://", "https://"];
+pub const PROTOCOLS: [&str; 5] = ["s3://", "az://", "gs://", "http://", "https://"];
 /// Options that mean nothing elsewhere.
 const OF_S3: [&str; 3] = ["region", "profile", "raw-listings"];
 const OF_AZURE: [&str; 2] = ["account", "key-file"];
+/// Those that mean nothing for Google.
+const NOT_OF_GOOGLE: [&str; 6] = [
+    "region",
+    "profile",
+    "raw-listings",
+    "path-style",
+    "account",
+    "key-file",
+];
 /// Bytes of a URL.
 const URL_BYTES_MAX: usize = 8192;
 
@@ -32,6 +42,13 @@ pub enum Location {
     },
     /// A container of Azure Blob Storage.
     Azure {
+        /// Its name.
+        bucket: String,
+        /// As that of S3.
+        prefix: String,
+    },
+    /// A bucket of Google Cloud Storage.
+    Google {
         /// Its name.
         bucket: String,
         /// As that of S3.
@@ -164,7 +181,11 @@ fn parse_bucket(
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let value = percent::decode_text(value).ok_or_else(wrong)?;
-        let others = if is_azure { &OF_S3[..] } else { &OF_AZURE };
+        let others = match scheme {
+            "az" => &OF_S3[..],
+            "gs" => &NOT_OF_GOOGLE,
+            _ => &OF_AZURE,
+        };
         if others.contains(&name) {
             return Err(invalid(url, &format!("{name} is no option of {scheme}://")));
         }
@@ -187,7 +208,7 @@ impl Location {
         if url.bytes().any(|byte| byte.is_ascii_control()) {
             return Err(invalid(url, "a URL has no control characters (write %0A)"));
         }
-        for scheme in ["s3", "az"] {
+        for scheme in ["s3", "az", "gs"] {
             let behind = url.strip_prefix(scheme);
             let Some(rest) = behind.and_then(|rest| rest.strip_prefix(':')) else {
                 continue;
@@ -203,6 +224,7 @@ impl Location {
             let (bucket, prefix) = parse_bucket(url, (scheme, what), rest, options)?;
             return Ok(match scheme {
                 "az" => Self::Azure { bucket, prefix },
+                "gs" => Self::Google { bucket, prefix },
                 _ => Self::S3 { bucket, prefix },
             });
         }
@@ -235,6 +257,7 @@ impl Location {
         match self {
             Self::S3 { bucket, .. } => Some(format!("s3://{bucket}")),
             Self::Azure { bucket, .. } => Some(format!("az://{bucket}")),
+            Self::Google { bucket, .. } => Some(format!("gs://{bucket}")),
             Self::Web { .. } => None,
         }
     }
@@ -243,9 +266,10 @@ impl Location {
     #[must_use]
     pub fn prefix(&self) -> &str {
         match self {
-            Self::S3 { prefix, .. } | Self::Azure { prefix, .. } | Self::Web { prefix, .. } => {
-                prefix
-            }
+            Self::S3 { prefix, .. }
+            | Self::Azure { prefix, .. }
+            | Self::Google { prefix, .. }
+            | Self::Web { prefix, .. } => prefix,
         }
     }
 }
@@ -279,6 +303,13 @@ mod tests {
         assert_eq!(container.bucket().as_deref(), Some("az://$web"));
         assert_eq!(container.prefix(), "a b");
         assert_eq!(options.account.as_deref(), Some("one"));
+        let expected = Location::Google {
+            bucket: "b_1.c".to_owned(),
+            prefix: "a b".to_owned(),
+        };
+        let google = parse("gs://b_1.c/a%20b?anonymous=true").expect("a bucket");
+        assert_eq!(google, expected);
+        assert_eq!(google.bucket().as_deref(), Some("gs://b_1.c"));
         assert_eq!(parse("http://h/x").expect("a file").bucket(), None);
     }
 
@@ -320,6 +351,11 @@ mod tests {
             "az://$",
             "az://c?region=eu-1",
             "s3://b?speed=9",
+            "gs://",
+            "gs:/b",
+            "gs://b?speed=9",
+            "gs://b?region=eu-1",
+            "gs://b?path-style=true",
             "ftp://h/x",
             "http://",
             "http://h:0/",

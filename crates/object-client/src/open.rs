@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::azure::{Container, ContainerRemote};
 use crate::error::Result;
+use crate::google;
 use crate::location::Location;
+use crate::lookup;
 use crate::options::Options;
 use crate::remote::Remote;
 use crate::runtime;
@@ -35,6 +37,10 @@ pub fn open(url: &str, options: &Options) -> Result<Arc<dyn Remote>> {
             let container = Container::open(bucket, &options, transport)?;
             Arc::new(ContainerRemote::new(container, prefix))
         }
+        Location::Google { bucket, prefix } => {
+            let bucket = google::Bucket::open((bucket, prefix), &options, transport)?;
+            Arc::new(google::BucketRemote::new(bucket))
+        }
         Location::Web {
             origin,
             path_and_query,
@@ -56,7 +62,8 @@ const AUTHORITIES: [&str; 4] = [
     "/usr/local/share/ca-certificates",
 ];
 /// Variables that name files, and what stands in the home folder without them.
-const NAMED: [(&str, &str); 7] = [
+type Named = [(&'static str, &'static str)];
+const OF_OTHERS: &Named = &[
     ("AWS_CONFIG_FILE", ".aws/config"),
     ("AWS_SHARED_CREDENTIALS_FILE", ".aws/credentials"),
     ("AWS_WEB_IDENTITY_TOKEN_FILE", ".aws/sso/cache"),
@@ -65,6 +72,11 @@ const NAMED: [(&str, &str); 7] = [
     ("AZURE_CONFIG_DIR", ".azure"),
     ("SSL_CERT_FILE", ""),
 ];
+const OF_GOOGLE: &Named = &[(APPLICATION_CREDENTIALS, GCLOUD), ("SSL_CERT_FILE", "")];
+const APPLICATION_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
+const GCLOUD: &str = ".config/gcloud";
+/// Where a file of credentials names another that holds a token of someone else.
+const TOKEN_FILE: &str = "/credential_source/file";
 
 /// Files and folders that the remote of a URL may read at any time: for a process that gives up all
 /// others. What is not there is among them.
@@ -78,16 +90,31 @@ pub fn files_of(url: &str, options: &Options) -> Result<Vec<PathBuf>> {
     files.extend(options.certificates);
     files.extend(options.key_file);
     let has_chain = options.keys.is_none() && !options.anonymous;
-    if has_chain && location.bucket().is_some() {
+    if has_chain {
+        let named = match location {
+            Location::S3 { .. } | Location::Azure { .. } => OF_OTHERS,
+            Location::Google { .. } => OF_GOOGLE,
+            Location::Web { .. } => &[],
+        };
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        for (variable, below_home) in NAMED {
+        for (variable, below_home) in named {
             files.extend(std::env::var_os(variable).map(PathBuf::from));
             if let Some(home) = home.as_ref().filter(|_| !below_home.is_empty()) {
                 files.push(home.join(below_home));
             }
         }
+        if matches!(location, Location::Google { .. }) {
+            let file = std::env::var(APPLICATION_CREDENTIALS).ok();
+            files.extend(file.and_then(|file| token_file_of(&file)));
+        }
     }
     Ok(files)
+}
+
+/// The file that a file of credentials of Google names, if it does.
+fn token_file_of(path: &str) -> Option<PathBuf> {
+    let document: serde_json::Value = serde_json::from_slice(&lookup::read(path).ok()?).ok()?;
+    document.pointer(TOKEN_FILE)?.as_str().map(PathBuf::from)
 }
 
 #[cfg(test)]
@@ -101,9 +128,28 @@ mod tests {
         let has_home = std::env::var_os("HOME").is_some();
         assert_eq!(has_config(&files("s3://b/p")), has_home);
         assert!(!has_config(&files("s3://b/p?anonymous=true")));
+        let has_gcloud = |files: &[PathBuf]| files.iter().any(|file| file.ends_with(GCLOUD));
+        assert_eq!(has_gcloud(&files("gs://b/p")), has_home);
+        assert!(!has_config(&files("gs://b/p")) && !has_gcloud(&files("s3://b/p")));
+        assert!(!has_gcloud(&files("gs://b/p?anonymous=true")));
         let of_web = files("https://h/f");
         assert!(!has_config(&of_web) && of_web.contains(&PathBuf::from("/etc/ssl")));
         assert!(files("s3://b?ca=own.pem").contains(&PathBuf::from("own.pem")));
         assert!(files_of("s3://", &Options::default()).is_err());
+    }
+
+    #[test]
+    fn a_file_of_credentials_may_name_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("workload.json");
+        let read = |text: &str| {
+            std::fs::write(&path, text).expect("a file");
+            token_file_of(path.to_str().expect("a path"))
+        };
+        let text = r#"{"type": "external_account", "credential_source": {"file": "/run/token"}}"#;
+        assert_eq!(read(text), Some(PathBuf::from("/run/token")));
+        assert_eq!(read(r#"{"type": "service_account"}"#), None);
+        assert_eq!(read("no JSON"), None);
+        assert_eq!(token_file_of("/none"), None);
     }
 }

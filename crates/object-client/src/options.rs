@@ -30,7 +30,7 @@ impl fmt::Debug for Keys {
 /// tools, for S3; the options of a URL come first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `http(s)://HOST[:PORT]` of a server that speaks S3.
+    /// `http(s)://HOST[:PORT]` of a server that speaks S3, or stands for that of Google.
     pub endpoint: Option<String>,
     /// Region, by which requests are signed.
     pub region: Option<String>,
@@ -40,7 +40,7 @@ pub struct Options {
     pub account: Option<String>,
     /// A file with the key of that account, a signature (SAS) or a connection string.
     pub key_file: Option<PathBuf>,
-    /// Requests are not signed.
+    /// Requests are not signed, and have no token.
     pub anonymous: bool,
     /// The bucket stands in the path, not in the name of the host: by default where the endpoint is
     /// not one of AWS.

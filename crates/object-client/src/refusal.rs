@@ -196,8 +196,8 @@ mod tests {
         assert!(with_reason(403, "rateLimitExceeded").is_throttled);
         assert!(with_reason(403, "userRateLimitExceeded").is_throttled);
         assert!(with_reason(429, "x").is_throttled);
-        assert!(with_reason(503, "backendError").is_unclear);
-        assert!(with_reason(410, "backendError").is_passing);
+        assert!(with_reason(503, "backendError").is_throttled);
+        assert!(with_reason(500, "internalError").is_unclear);
         assert_eq!(with_reason(404, "notFound").error, Error::NotFound);
         let denied = with_reason(403, "forbidden").error.to_string();
         assert_eq!(denied, "PUT http://h/b/k: forbidden (403): of a test");

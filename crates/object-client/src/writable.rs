@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::version::Version;
 
-/// Names in lower case without `x-amz-meta-`, and values as bytes.
+/// Names without `x-amz-meta-` (in lower case where headers carry them), and values as bytes.
 pub type Metadata = Vec<(String, Vec<u8>)>;
 
 /// What has to be true of an object for a change to happen.
@@ -31,6 +31,8 @@ pub struct Upload {
     pub id: String,
     /// By which the object is known as made by this upload.
     pub token: String,
+    /// What the object will have, where the server wants it at the end.
+    pub metadata: Metadata,
 }
 
 /// A part that the server has.
@@ -42,6 +44,53 @@ pub struct Part {
     pub etag: String,
     /// How many bytes it has.
     pub length_bytes: u64,
+}
+
+impl Part {
+    /// Of an upload.
+    const NUMBER_MAX: u32 = 10_000;
+
+    /// Whether a part may have this number.
+    pub(crate) fn check_number(number: u32) -> Result<()> {
+        if number == 0 || number > Self::NUMBER_MAX {
+            let text = format!("a part is one of 1 to {}, not {number}", Self::NUMBER_MAX);
+            return Err(Error::Invalid(text));
+        }
+        Ok(())
+    }
+
+    /// Whether an object may be made of these parts.
+    pub(crate) fn check_order(parts: &[Self]) -> Result<()> {
+        let mut last = 0;
+        for part in parts {
+            Self::check_number(part.number)?;
+            if part.number <= last {
+                let text = "parts are completed in the order of their numbers";
+                return Err(Error::Invalid(text.to_owned()));
+            }
+            last = part.number;
+        }
+        Ok(())
+    }
+
+    /// Whether a part may be a copy of this range.
+    pub(crate) fn check_range(range: &Range<u64>, version: &Version) -> Result<()> {
+        if range.is_empty() || range.end > version.length_bytes {
+            let length = version.length_bytes;
+            let text = format!("no bytes {range:?} of {length} to copy");
+            return Err(Error::Invalid(text));
+        }
+        Ok(())
+    }
+}
+
+/// Of what a store makes parts without bytes on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copies {
+    /// Any range of an object.
+    Ranges,
+    /// An object as a whole.
+    Objects,
 }
 
 /// An upload that has neither ended nor been given up.
@@ -97,9 +146,15 @@ pub trait WritableRemote: Send + Sync {
     /// What a request can meet.
     fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part>;
 
+    /// What [`Self::copy_part`] takes.
+    fn copies(&self) -> Copies {
+        Copies::Ranges
+    }
+
     /// Makes a part of the bytes `range` of `version` of the object `source`, inside the server.
     ///
     /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) for what is none of [`Self::copies`];
     /// [`Changed`](crate::Error::Changed) when the source is another version now, where the server
     /// looks; and what a request can meet.
     fn copy_part(

@@ -45,8 +45,8 @@ pub(crate) struct EngineArguments {
     #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     cache: Option<u64>,
 
-    /// Keep pages of s3://, az://, http://, https:// and nfs:// in a folder of its own on this
-    /// machine, too, where they are found after a restart
+    /// Keep pages of s3://, az://, gs://, http://, https:// and nfs:// in a folder of its own on
+    /// this machine, too, where they are found after a restart
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     cache_dir: Option<PathBuf>,
 

@@ -155,6 +155,18 @@ static AZURE: Kind = Kind {
     ..S3
 };
 
+static GOOGLE: Kind = Kind {
+    prefix: "gs",
+    form: "gs://BUCKET[/PREFIX][?OPTION&...]",
+    help: "a bucket of Google Cloud Storage, or what is below a prefix",
+    manual: "As a bucket of s3://. Credentials are those of Google's tools: the file that \
+             GOOGLE_APPLICATION_CREDENTIALS names, that of gcloud, or the machine's; \
+             STORAGE_EMULATOR_HOST names a server that is asked instead, without any. Options are \
+             those of s3:// but region, profile, path-style and raw-listings.",
+    options: &[],
+    ..S3
+};
+
 static HTTP: Kind = Kind {
     prefix: "http",
     form: "http://HOST[:PORT]/PATH",
@@ -175,8 +187,8 @@ static HTTPS: Kind = Kind {
 };
 
 /// All of them, as they are listed.
-pub(crate) static KINDS: [&Kind; 10] = [
-    &PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS, &S3, &AZURE, &HTTP, &HTTPS,
+pub(crate) static KINDS: [&Kind; 11] = [
+    &PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS, &S3, &AZURE, &GOOGLE, &HTTP, &HTTPS,
 ];
 
 /// The kind with this prefix.

@@ -260,6 +260,9 @@ mod tests {
         assert_eq!(place, PLACE);
         assert_eq!(place, place_of(&format!("s3://bucket?{at}")));
         assert_ne!(place, place_of(&format!("s3://bucket2?{at}")));
+        let at = "endpoint=http://127.0.0.1:1&anonymous=true";
+        let google = place_of(&format!("gs://bucket/a/b?{at}"));
+        assert_eq!(google, "gs://bucket at http://127.0.0.1:1");
         assert_eq!(place_of("http://h/x?secret"), "http://h/x");
     }
 }

@@ -6,7 +6,7 @@
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Call, Credentials};
-use pagewell_object_client::Upload;
+use pagewell_object_client::{Metadata, Upload};
 use pagewell_staging::NotedUpload;
 
 use super::moves::unfinished;
@@ -59,6 +59,7 @@ fn abort(writer: &Writer, noted: NotedUpload) {
         key: noted.key,
         id: noted.upload_id,
         token: String::new(),
+        metadata: Metadata::new(),
     };
     match store.abort(&upload) {
         Ok(()) => writer

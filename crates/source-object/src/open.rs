@@ -21,12 +21,12 @@ use super::writing::Writing;
 pub const OPTIONS: [(&str, &str); 13] = [
     (
         "endpoint=URL, region=NAME, path-style=BOOLEAN",
-        "The server, where it is not that of AWS; the region that requests are signed for; and \
+        "The server, where it is not the cloud's; the region that requests are signed for; and \
          whether the bucket is in the path (default, except at AWS) or in the name of the host.",
     ),
     (
         "profile=NAME, anonymous=true",
-        "The profile of the files of the AWS tools, or no signature at all.",
+        "The profile of the files of the AWS tools; no signature or token at all.",
     ),
     (
         "age=TIME",

@@ -8,8 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use pagewell_base::sync::Mutex;
 use pagewell_object_client::{
-    Activity, Bytes, Condition, Error, ListPage, ListQuery, ListedObject, ListedUpload, Metadata,
-    ObjectInfo, Part, Remote, Result, Sink, Upload, Version, WritableRemote,
+    Activity, Bytes, Condition, Copies, Error, ListPage, ListQuery, ListedObject, ListedUpload,
+    Metadata, ObjectInfo, Part, Remote, Result, Sink, Upload, Version, WritableRemote,
 };
 
 /// A request.
@@ -76,6 +76,7 @@ pub(crate) struct Store {
     /// Of all parts of an object but the last.
     part_bytes_min: u64,
     page_entries_max: usize,
+    copies: Copies,
 }
 
 impl Default for Store {
@@ -91,7 +92,14 @@ impl Store {
             hook: Mutex::default(),
             part_bytes_min,
             page_entries_max,
+            copies: Copies::Ranges,
         }
+    }
+
+    /// The same that copies objects only as a whole.
+    pub(crate) fn of_whole_copies(self) -> Self {
+        let copies = Copies::Objects;
+        Self { copies, ..self }
     }
 
     /// From now on `hook` decides what becomes of requests. It may wait, and change objects.
@@ -349,6 +357,10 @@ impl WritableRemote for Store {
         })
     }
 
+    fn copies(&self) -> Copies {
+        self.copies
+    }
+
     fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
         self.answer(Asked::Create(key.to_owned()), |state| {
             let id = format!("upload-{}", state.name());
@@ -361,6 +373,7 @@ impl WritableRemote for Store {
             Ok(Upload {
                 key: key.to_owned(),
                 token: id.clone(),
+                metadata: Metadata::new(),
                 id,
             })
         })
@@ -381,6 +394,9 @@ impl WritableRemote for Store {
     ) -> Result<Part> {
         self.answer(Asked::Copy(number, range.clone()), |state| {
             let kept = state.version_of(source, version)?;
+            if self.copies == Copies::Objects && range != (0..kept.bytes.len() as u64) {
+                return Err(Error::Unsupported("it copies no ranges".to_owned()));
+            }
             let body = Bytes::copy_from_slice(kept.range(&range)?);
             state.add(upload, number, body)
         })

@@ -11,6 +11,8 @@ use crate::gzip::gzip;
 use crate::head::{Head, bad};
 use crate::shared::{Request, Shared};
 
+/// The header by which Google names a version of an object.
+const GENERATION: &str = "x-goog-generation";
 /// What is passed on at a time.
 const PIECE_BYTES: usize = 64 << 10;
 /// Of a reply that is compressed.
@@ -80,8 +82,13 @@ impl Reply {
         let framing = Framing::of_reply(&head, method)?;
         let (mut bytes_max, mut fault_at) = (u64::MAX, u64::MAX);
         match fault {
-            Some(Fault::NoEtag) => head.remove("etag"),
+            Some(Fault::NoEtag) => {
+                head.remove("etag");
+                head.remove(GENERATION);
+            }
             Some(Fault::WeakEtag) => {
+                // Beside it, no weak one can be said.
+                head.remove(GENERATION);
                 let etag = head.get("etag").unwrap_or_default();
                 head.set("ETag", &format!("W/{}", etag.trim_start_matches("W/")));
             }

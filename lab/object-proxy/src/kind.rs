@@ -1,5 +1,5 @@
-//! What a request asks for, by its method, its query and one field: the operations of S3, those of
-//! Azure that are like them, and what a web server is asked.
+//! What a request asks for, by its method, its path, its query and one field: the operations of S3,
+//! those of Azure and of Google Cloud Storage that are like them, and what a web server is asked.
 
 use std::fmt;
 
@@ -63,7 +63,10 @@ impl Kind {
 
     /// Of a method and a target; `copies` where a source of a copy is given.
     pub(crate) fn of(method: &str, target: &str, copies: bool) -> Self {
-        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        if let Some(kind) = Self::of_google(method, path, query) {
+            return kind;
+        }
         let has = |name: &str| {
             let mut names = query.split('&');
             names.any(|pair| pair.split('=').next() == Some(name))
@@ -95,6 +98,23 @@ impl Kind {
             "PROPFIND" => Self::Propfind,
             _ => Self::Other,
         }
+    }
+
+    /// Of a request of the JSON API.
+    fn of_google(method: &str, path: &str, query: &str) -> Option<Self> {
+        let part = ".pagewell%2Fparts%2F";
+        let (api, rest) = path.trim_start_matches('/').split_once("storage/v1")?;
+        Some(match (method, api) {
+            ("POST", "upload/") if query.contains(part) => Self::UploadPart,
+            ("POST", "upload/") => Self::Put,
+            ("POST", "batch/") => Self::DeleteMany,
+            ("POST", "") if rest.ends_with("/compose") => Self::CompleteUpload,
+            ("GET", "") if rest.ends_with("/o") => Self::List,
+            ("GET", "") if query.starts_with("alt=media") => Self::Get,
+            ("GET", "") => Self::Head,
+            ("DELETE", "") => Self::Delete,
+            _ => return None,
+        })
     }
 
     /// By its name.
@@ -161,6 +181,32 @@ mod tests {
             ("DELETE", "/a/c/k", false, Kind::Delete),
         ] {
             assert_eq!(Kind::of(method, target, copies), kind, "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn those_of_google_are_told_apart() {
+        let part = "/upload/storage/v1/b/b/o?name=a%2F.pagewell%2Fparts%2Fx%2F0-00001";
+        for (method, target, kind) in [
+            ("GET", "/storage/v1/b/b/o?fields=x&prefix=", Kind::List),
+            ("GET", "/storage/v1/b/b/o/a%2Fo?fields=x", Kind::Head),
+            (
+                "GET",
+                "/storage/v1/b/b/o/a?alt=media&ifGenerationMatch=7",
+                Kind::Get,
+            ),
+            ("POST", "/upload/storage/v1/b/b/o?name=a", Kind::Put),
+            ("POST", part, Kind::UploadPart),
+            (
+                "POST",
+                "/storage/v1/b/b/o/a/compose?fields=x",
+                Kind::CompleteUpload,
+            ),
+            ("POST", "/batch/storage/v1", Kind::DeleteMany),
+            ("DELETE", "/storage/v1/b/b/o/a", Kind::Delete),
+            ("POST", "/storage/v1/b", Kind::Other),
+        ] {
+            assert_eq!(Kind::of(method, target, false), kind, "{method} {target}");
         }
     }
 

@@ -41,6 +41,7 @@ pub(crate) fn create(container: &Container, key: &str, metadata: &Metadata) -> R
         key: key.to_owned(),
         id: token()?,
         token: token()?,
+        metadata: Metadata::new(),
     };
     let mut uploads = container.uploads.lock();
     uploads.insert(upload.id.clone(), metadata.clone());

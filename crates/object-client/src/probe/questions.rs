@@ -5,11 +5,11 @@ use std::thread;
 
 use bytes::Bytes;
 
-use super::trial::{Trial, pattern};
+use super::trial::{LARGE_BYTES, Trial, pattern};
 use super::{Answer, Question};
 use crate::error::{Error, Result};
 use crate::version::Version;
-use crate::writable::Condition;
+use crate::writable::{Condition, Copies};
 
 /// Creates of one key at once, and how often that is done.
 const RACERS: usize = 8;
@@ -221,15 +221,18 @@ fn copy_part(trial: &Trial) -> Result<Answer> {
     let (source, version) = trial.large()?;
     let key = trial.key("copy");
     let upload = trial.begin(&key)?;
-    let range = 0..COPIED_BYTES.into();
     let writable = trial.writable()?;
-    let part = writable.copy_part(&upload, 1, &source, &version, range)?;
+    let bytes = match writable.copies() {
+        Copies::Ranges => COPIED_BYTES,
+        Copies::Objects => LARGE_BYTES,
+    };
+    let part = writable.copy_part(&upload, 1, &source, &version, 0..bytes.into())?;
     writable.complete(&upload, &[part], &Condition::Always)?;
     let made = trial.remote().head(&key)?.version;
-    if made.length_bytes != u64::from(COPIED_BYTES) {
+    if made.length_bytes != u64::from(bytes) {
         return no("the copy has another length");
     }
-    let compared = COPIED_BYTES - COMPARED_BYTES..COPIED_BYTES;
+    let compared = bytes - COMPARED_BYTES..bytes;
     let range = compared.start.into()..compared.end.into();
     if trial.bytes(&key, &made, range)? != pattern(compared) {
         return no("the copy has other bytes");
@@ -238,16 +241,32 @@ fn copy_part(trial: &Trial) -> Result<Answer> {
 }
 
 fn stale_copy(trial: &Trial) -> Result<Answer> {
-    let (source, version) = trial.large()?;
-    let stale = Version {
-        etag: Some(format!("\"{}\"", "0".repeat(32))),
-        ..version
-    };
+    let writable = trial.writable()?;
     let upload = trial.begin(&trial.key("stale-copy"))?;
-    let range = 0..COPIED_BYTES.into();
-    let result = trial
-        .writable()?
-        .copy_part(&upload, 1, &source, &stale, range);
+    let result = match writable.copies() {
+        Copies::Ranges => {
+            let (source, version) = trial.large()?;
+            let stale = Version {
+                etag: Some(format!("\"{}\"", "0".repeat(32))),
+                ..version
+            };
+            let range = 0..COPIED_BYTES.into();
+            writable
+                .copy_part(&upload, 1, &source, &stale, range)
+                .map(drop)
+        }
+        // It is read when the upload ends.
+        Copies::Objects => {
+            let source = trial.key("stale-copy-source");
+            let old = trial.put(&source, b"the old one", &Condition::Always)?;
+            let range = 0..old.length_bytes;
+            let part = writable.copy_part(&upload, 1, &source, &old, range)?;
+            trial.put(&source, b"the new one", &Condition::Always)?;
+            writable
+                .complete(&upload, &[part], &Condition::Always)
+                .map(drop)
+        }
+    };
     match is_refused(result)? {
         true => Ok(Answer::Yes),
         false => no("it copies from another version"),

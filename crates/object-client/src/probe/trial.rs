@@ -18,7 +18,7 @@ use crate::writable::{Condition, Metadata, Upload, WritableRemote};
 
 /// Bytes of the object from which parts are copied: some stores copy ranges only of objects of more
 /// than 5 MiB.
-const LARGE_BYTES: u32 = 6 << 20;
+pub(super) const LARGE_BYTES: u32 = 6 << 20;
 /// HEADs whose median is the latency; the first one may have to connect.
 const HEADS: usize = 9;
 /// How long the GET goes on that tells the bandwidth.

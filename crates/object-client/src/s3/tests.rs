@@ -426,6 +426,7 @@ fn upload() -> Upload {
         key: "k".to_owned(),
         id: "id/+".to_owned(),
         token: "token".to_owned(),
+        metadata: Metadata::new(),
     }
 }
 

@@ -27,7 +27,6 @@ use crate::xml::{self, Element};
 
 /// How long a server may be silent while it puts parts together, or copies one.
 const PATIENCE: Duration = Duration::from_secs(300);
-const PARTS_MAX: usize = 10_000;
 /// Uploads that are listed.
 const UPLOADS_MAX: usize = 10_000;
 /// Pages of a list of uploads: servers may give as few as they like.
@@ -45,14 +44,6 @@ fn document(target: &Target, answer: &Answer, name: &str) -> Result<Element> {
 
 fn missing(target: &Target, what: &str) -> Error {
     Error::Protocol(format!("{}: the answer has no {what}", target.shown()))
-}
-
-fn check_number(number: u32) -> Result<()> {
-    if number == 0 || number as usize > PARTS_MAX {
-        let text = format!("a part is one of 1 to {PARTS_MAX}, not {number}");
-        return Err(Error::Invalid(text));
-    }
-    Ok(())
 }
 
 pub(crate) async fn create(bucket: &Bucket, key: &str, metadata: &Metadata) -> Result<Upload> {
@@ -73,11 +64,12 @@ pub(crate) async fn create(bucket: &Bucket, key: &str, metadata: &Metadata) -> R
         key: key.to_owned(),
         id,
         token,
+        metadata: Metadata::new(),
     })
 }
 
 fn target(bucket: &Bucket, upload: &Upload, number: u32) -> Result<Target> {
-    check_number(number)?;
+    Part::check_number(number)?;
     let number = number.to_string();
     let query = [("partNumber", number.as_str()), ("uploadId", &upload.id)];
     bucket.object(&upload.key, &query)
@@ -111,11 +103,7 @@ pub(crate) async fn copy(
     version: &Version,
     range: Range<u64>,
 ) -> Result<Part> {
-    if range.is_empty() || range.end > version.length_bytes {
-        let length = version.length_bytes;
-        let text = format!("no bytes {range:?} of {length} to copy");
-        return Err(Error::Invalid(text));
-    }
+    Part::check_range(&range, version)?;
     let etag = version.strong_etag().ok_or_else(|| {
         let text = "only a version with a strong ETag can be copied";
         Error::Unsupported(text.to_owned())
@@ -149,16 +137,10 @@ pub(crate) async fn copy(
 }
 
 fn list_of(parts: &[Part]) -> Result<String> {
+    Part::check_order(parts)?;
     let mut text =
         String::from("<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    let mut last = 0;
     for part in parts {
-        check_number(part.number)?;
-        if part.number <= last {
-            let text = "parts are completed in the order of their numbers";
-            return Err(Error::Invalid(text.to_owned()));
-        }
-        last = part.number;
         let (number, etag) = (part.number, xml::escaped(&part.etag));
         text.push_str(&format!(
             "<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"

@@ -42,7 +42,8 @@ pub(crate) struct ProbeArguments {
     /// ~/.local/state/pagewell]
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     state_dir: Option<PathBuf>,
-    /// s3://BUCKET[/PREFIX], az://CONTAINER[/PREFIX], http://HOST/PATH or https://HOST/PATH
+    /// s3://BUCKET[/PREFIX], az://CONTAINER[/PREFIX], gs://BUCKET[/PREFIX], http://HOST/PATH or
+    /// https://HOST/PATH
     #[arg(value_name = "URL", value_hint = clap::ValueHint::Url)]
     url: String,
 }

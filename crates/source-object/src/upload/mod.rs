@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use pagewell_counters::names::OBJECT_UPLOADS;
 use pagewell_fs::Error as FileError;
-use pagewell_object_client::{Error as RemoteError, Remote, Version};
+use pagewell_object_client::{Copies, Error as RemoteError, Remote, Version};
 
 pub(crate) use budget::{Budget, TakenBytes};
 pub(crate) use object::{Base, Failure, NewObject, Notes, Source};
@@ -104,19 +104,31 @@ impl Uploader {
 
     fn make(&self, job: &Job<'_>, can_copy: bool) -> Result<Version, Failure> {
         let object = job.object;
+        let copies = job.store.copies();
         let base_bytes = object.base.map_or(0, |base| {
             // A range is copied only of an object that is larger than a part has to be.
-            let is_large = base.version.length_bytes > self.small_bytes_max();
+            let base_bytes = base.version.length_bytes;
+            let is_large = base_bytes > self.small_bytes_max();
             let is_copied = can_copy && is_large && !base.version.is_weak();
-            let kept_bytes = base.kept_bytes.min(base.version.length_bytes);
-            if is_copied { kept_bytes } else { 0 }
+            let kept_bytes = base.kept_bytes.min(base_bytes);
+            let is_dirty = || object.dirty.within(0, base_bytes).next().is_some();
+            let is_unchanged = || kept_bytes == base_bytes && !is_dirty();
+            match copies {
+                Copies::Ranges if is_copied => kept_bytes,
+                Copies::Objects if is_copied && is_unchanged() => base_bytes,
+                Copies::Ranges | Copies::Objects => 0,
+            }
         });
+        let sizes = match copies {
+            Copies::Ranges => self.sizes.clone(),
+            Copies::Objects => self.sizes.of_whole_copies(),
+        };
         let change = Change {
             length_bytes: object.length_bytes,
             base_bytes,
             dirty: object.dirty,
         };
-        match plan::plan(&change, &self.sizes) {
+        match plan::plan(&change, &sizes) {
             None => Err(FileError::FileTooLarge.into()),
             Some(Plan::Whole) => job.whole(),
             Some(Plan::Parts(pieces)) => job.parts(&pieces),

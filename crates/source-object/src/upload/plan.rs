@@ -67,6 +67,17 @@ impl Default for Sizes {
     }
 }
 
+impl Sizes {
+    /// The same where an object is copied in one part or not at all.
+    pub(super) fn of_whole_copies(&self) -> Self {
+        Self {
+            copy_bytes: self.object_bytes_max,
+            copy_bytes_max: self.object_bytes_max,
+            ..self.clone()
+        }
+    }
+}
+
 /// What an object becomes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {

@@ -55,7 +55,10 @@ impl Job<'_> {
         let sent = self.send(&upload, pieces);
         let made = sent.and_then(|parts| {
             let made = self.store.complete(&upload, &parts, object.condition);
-            made.map_err(|error| self.explained(error))
+            made.map_err(|error| {
+                self.note_refusal(&error, pieces.iter().any(|piece| piece.is_copied));
+                self.explained(error)
+            })
         });
         // Where it is not known whether the end happened, this keeps it from happening later.
         if made.is_err()
@@ -68,6 +71,13 @@ impl Job<'_> {
             self.notes.ended(&upload);
         }
         made
+    }
+
+    /// Notes that the store does not copy what it was to copy.
+    fn note_refusal(&self, error: &RemoteError, has_copies: bool) {
+        if has_copies && matches!(error, RemoteError::Unsupported(_)) {
+            self.is_copying_refused.store(true, Ordering::Release);
+        }
     }
 
     /// Whether the condition holds now, before much is sent.
@@ -229,9 +239,7 @@ impl Sending<'_> {
         let store = job.store;
         let copied = store.copy_part(self.upload, number, base.key, base.version, range);
         copied.map(Some).map_err(|error| {
-            if matches!(error, RemoteError::Unsupported(_)) {
-                job.is_copying_refused.store(true, Ordering::Release);
-            }
+            job.note_refusal(&error, true);
             job.explained(error)
         })
     }

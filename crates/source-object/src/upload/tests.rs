@@ -324,6 +324,30 @@ fn a_store_that_copies_nothing_gets_all_bytes() {
 }
 
 #[test]
+fn an_object_is_copied_as_a_whole_or_not_at_all() {
+    let store = Arc::new(Store::new(PART, 1_000).of_whole_copies());
+    let notes = Open::default();
+    // More than one copy has at a store of ranges.
+    let appended = Case::changed(&store, pattern(120_000, 1), 120_000, b"abcd");
+    appended.upload(&uploader(), &store, &notes).unwrap();
+    let asked = store.asked();
+    assert_eq!((asked.len(), sent(&asked)), (4, 4));
+    assert!(asked.contains(&Asked::Copy(1, 0..120_000)));
+    assert_eq!(store.bytes("key").unwrap(), appended.bytes);
+    // What has changed inside, or was cut, is sent.
+    let changed = Case::changed(&store, appended.bytes.clone(), 9_000, b"abcdef");
+    let mut cut = Case::changed(&store, appended.bytes, 0, b"");
+    cut.bytes.truncate(100_000);
+    cut.base = cut.base.map(|(version, _)| (version, 100_000));
+    for mut case in [changed, cut] {
+        case.condition = Condition::Always;
+        case.upload(&uploader(), &store, &notes).unwrap();
+        assert_eq!(sent(&store.asked()), case.bytes.len() as u64);
+        assert_eq!(store.bytes("key").unwrap(), case.bytes);
+    }
+}
+
+#[test]
 fn an_upload_that_others_end_is_no_conflict() {
     let (store, notes) = (store(), Open::default());
     let case = Case::changed(&store, pattern(20_000, 1), 9_000, b"abc");

@@ -10,7 +10,7 @@ use pagewell_fs::{
 use pagewell_source_object::{ObjectFileSystem, Opened, Writing};
 use tempfile::TempDir;
 
-use crate::place::{AZURE_KEYS, Place, cell, is_azure, url_of};
+use crate::place::{AZURE_KEYS, Place, cell, is_azure, is_google, url_of};
 use crate::support::{bytes, read};
 
 const LARGE_BYTES: usize = 12 << 20;
@@ -28,10 +28,10 @@ impl Gateway {
         let key = folder.join("key");
         std::fs::write(&key, AZURE_KEYS.1).unwrap();
         let azure = format!("account={}&key-file={}", AZURE_KEYS.0, key.display());
-        let how = if is_azure() {
-            &azure
-        } else {
-            "region=us-east-1"
+        let how = match (is_azure(), is_google()) {
+            (true, _) => azure.as_str(),
+            (_, true) => "anonymous=true",
+            _ => "region=us-east-1",
         };
         let bucket = url_of("bucket");
         let url = format!("{bucket}?endpoint=http://{endpoint}&{how}&age=0s{options}");

@@ -51,6 +51,7 @@ fn options(endpoint: SocketAddr) -> Options {
             secret_access_key: secret.to_owned(),
             session_token: None,
         }),
+        anonymous: is_google(),
         ..Options::default()
     }
 }
@@ -70,13 +71,22 @@ pub(crate) const AZURE_KEYS: (&str, &str) = ("pagewelltest", "cGFnZXdlbGwtdGVzdC
 
 /// A bucket of this server as a URL.
 pub(crate) fn url_of(bucket: &str) -> String {
-    let scheme = if is_azure() { "az" } else { "s3" };
+    let scheme = match (is_azure(), is_google()) {
+        (true, _) => "az",
+        (_, true) => "gs",
+        _ => "s3",
+    };
     format!("{scheme}://{bucket}")
 }
 
 /// Whether the server is one of Azure's kind.
 pub(crate) fn is_azure() -> bool {
     name() == "azurite"
+}
+
+/// Whether the server is one of Google's kind, which is asked without credentials.
+pub(crate) fn is_google() -> bool {
+    name().starts_with("fake-gcs")
 }
 
 impl Place {

@@ -1,6 +1,6 @@
 //! Changing a bucket under conditions, in parts, and when replies are lost.
 
-use pagewell_object_client::{Bytes, Condition, Error, Metadata, Result, Upload, Version};
+use pagewell_object_client::{Bytes, Condition, Copies, Error, Metadata, Result, Upload, Version};
 
 use crate::bucket::{put, writable};
 use crate::place::{Place, cell, is_azure, name};
@@ -50,10 +50,11 @@ fn s3_conditions() {
     assert_eq!(place.remote.head("if/absent").unwrap_err(), Error::NotFound);
 
     let deleted = writable(&place).delete("if/one", &stale);
-    cell(
-        "delete of a version",
-        refused(&place, "if/one", &two, &deleted),
-    );
+    let seen = refused(&place, "if/one", &two, &deleted);
+    cell("delete of a version", seen);
+    if seen == "ignored" {
+        put(&place, "if/one", &two);
+    }
     let version = place.remote.head("if/one").unwrap().version;
     writable(&place)
         .delete("if/one", &Condition::Is(version))
@@ -118,6 +119,14 @@ fn parts(place: &Place, upload: &Upload) -> Vec<pagewell_object_client::Part> {
     vec![part(1, PART_BYTES), part(2, 1_000)]
 }
 
+/// An upload of one key, with its parts.
+fn begun(place: &Place, metadata: &Metadata) -> (Upload, Vec<pagewell_object_client::Part>) {
+    let upload = writable(place).create_upload("parts/one", metadata);
+    let upload = upload.unwrap();
+    let made = parts(place, &upload);
+    (upload, made)
+}
+
 #[test]
 #[ignore = "needs a server: tests/objects/run.sh"]
 fn s3_uploads() {
@@ -126,8 +135,7 @@ fn s3_uploads() {
     let metadata = Metadata::from([("mode".to_owned(), b"33188".to_vec())]);
     let whole = [bytes(1, PART_BYTES), bytes(2, 1_000)].concat();
 
-    let upload = writable.create_upload("parts/one", &metadata).unwrap();
-    let made = parts(&place, &upload);
+    let (upload, made) = begun(&place, &metadata);
     let listed = match writable.uploads("parts/") {
         Ok(uploads) => uploads.iter().any(|listed| listed.id == upload.id),
         // Azure has no list of them.
@@ -143,13 +151,12 @@ fn s3_uploads() {
     assert!(info.metadata.contains(&metadata[0]));
     cell("upload in parts", "ok");
 
-    let upload = writable.create_upload("parts/one", &metadata).unwrap();
-    let made = parts(&place, &upload);
+    let other = bytes(4, 1_000);
+    put(&place, "parts/one", &other);
+    let (upload, made) = begun(&place, &metadata);
     let again = writable.complete(&upload, &made, &Condition::Absent);
-    cell(
-        "completion, if absent",
-        refused_parts(&place, &whole, &again),
-    );
+    let seen = refused_parts(&place, &other, &again);
+    cell("completion, if absent", seen);
     let _ = writable.abort(&upload);
     // s3mock deletes the object with the upload.
     put(&place, "parts/one", &whole);
@@ -157,13 +164,16 @@ fn s3_uploads() {
     // Made of a part of itself and a new one, on the version that it is made of.
     let version = place.remote.head("parts/one").unwrap().version;
     let upload = writable.create_upload("parts/one", &metadata).unwrap();
-    let range = 0..PART_BYTES as u64;
+    let range = match writable.copies() {
+        Copies::Ranges => 0..PART_BYTES as u64,
+        Copies::Objects => 0..version.length_bytes,
+    };
     let copied = writable.copy_part(&upload, 1, "parts/one", &version, range.clone());
     let tail = writable.upload_part(&upload, 2, Bytes::from(bytes(3, 500)));
     let made = [copied.unwrap(), tail.unwrap()];
     let condition = Condition::Is(version.clone());
     writable.complete(&upload, &made, &condition).unwrap();
-    let whole = [bytes(1, PART_BYTES), bytes(3, 500)].concat();
+    let whole = [&whole[..range.end as usize], &bytes(3, 500)].concat();
     assert!(read(place.remote.as_ref(), "parts/one").unwrap() == whole);
     cell("a part copied from itself", "ok");
 
@@ -178,10 +188,8 @@ fn s3_uploads() {
     cell("a part copied from a version", seen);
     let made = parts(&place, &upload);
     let again = writable.complete(&upload, &made, &condition);
-    cell(
-        "completion on a version",
-        refused_parts(&place, &whole, &again),
-    );
+    let seen = refused_parts(&place, &whole, &again);
+    cell("completion on a version", seen);
     writable.abort(&upload).unwrap();
     writable.abort(&upload).unwrap();
     let is_kept = read(place.remote.as_ref(), "parts/one").as_ref() == Ok(&whole);

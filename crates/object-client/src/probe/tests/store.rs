@@ -223,6 +223,7 @@ impl WritableRemote for Store {
             key: key.to_owned(),
             id,
             token: String::new(),
+            metadata: Metadata::new(),
         })
     }
 

@@ -1,0 +1,433 @@
+//! A bucket of Google Cloud Storage, by its JSON API.
+//!
+//! What names a version is its generation ([`resource`]); conditions are `ifGenerationMatch`.
+//!
+//! Weaknesses: a change of metadata alone leaves the generation as it is, and another writer's is
+//! replaced unseen by the next change of the object; generations of buckets that keep several are
+//! not looked at; folders of buckets with a hierarchical namespace are not made, only shown where
+//! they hold objects.
+
+mod batch;
+mod credentials;
+mod listing;
+mod probe;
+mod resource;
+mod upload;
+mod write;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, ETAG, HeaderValue};
+use serde_json::Value;
+
+use crate::activity::{Activity, Kind};
+use crate::error::{Error, Result};
+use crate::fetch::{End, fetch};
+use crate::location::Origin;
+use crate::options::Options;
+use crate::percent;
+use crate::refusal::Refusal;
+use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
+use crate::runtime;
+use crate::service::{Service, Wanted, exchange};
+use crate::settle::Store;
+use crate::transport::{Call, Head, Target, Transport};
+use crate::version::Version;
+use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote};
+use credentials::Credentials;
+
+/// Bytes of a key.
+const KEY_BYTES_MAX: usize = 1024;
+/// Bytes of answers but listings.
+const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// How long a server may be silent while it composes objects.
+const COMPOSE_PATIENCE: Duration = Duration::from_secs(300);
+const ENDPOINT: &str = "https://storage.googleapis.com";
+/// What Google's libraries look at: a server to be asked instead, without a token.
+const EMULATOR: &str = "STORAGE_EMULATOR_HOST";
+
+/// Where buckets are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Endpoint {
+    origin: Origin,
+    /// Path without a slash at its end.
+    base: String,
+    is_anonymous: bool,
+}
+
+impl Endpoint {
+    /// By options, then by the environment.
+    fn find(options: &Options, emulator: Option<&str>) -> Result<Self> {
+        let emulator = emulator.filter(|host| !host.is_empty() && options.endpoint.is_none());
+        let url = match (&options.endpoint, emulator) {
+            (Some(url), _) => url.clone(),
+            (None, Some(host)) if host.contains("://") => host.to_owned(),
+            (None, Some(host)) => format!("http://{host}"),
+            (None, None) => ENDPOINT.to_owned(),
+        };
+        let (origin, path) = Origin::parse(&url)?;
+        let path = path.split(['?', '#']).next().unwrap_or("");
+        let path = path.trim_end_matches('/');
+        let path = path.strip_suffix("/storage/v1").unwrap_or(path);
+        let is_anonymous = options.anonymous || emulator.is_some();
+        if !is_anonymous && !origin.is_https {
+            let text = format!("{url}: no token goes without TLS: https, or anonymous=true");
+            return Err(Error::Invalid(text));
+        }
+        Ok(Self {
+            base: path.trim_end_matches('/').to_owned(),
+            origin,
+            is_anonymous,
+        })
+    }
+}
+
+/// A bucket.
+pub(crate) struct Bucket {
+    transport: Transport,
+    endpoint: Endpoint,
+    name: String,
+    /// Of the URL: where parts of objects go.
+    prefix: String,
+    credentials: Option<Credentials>,
+    /// Whether the server has answered right once: before, a missing object may mean that there is
+    /// no bucket.
+    is_proven: AtomicBool,
+    /// Whether the server removes what it composes an object of, as Google does.
+    removes_sources: AtomicBool,
+}
+
+impl Bucket {
+    pub(crate) fn open(
+        (name, prefix): (String, String),
+        options: &Options,
+        transport: Transport,
+    ) -> Result<Self> {
+        let emulator = std::env::var(EMULATOR).ok();
+        let endpoint = Endpoint::find(options, emulator.as_deref())?;
+        let credentials = (!endpoint.is_anonymous).then(|| Credentials::new(options));
+        Ok(Self::with((name, prefix), endpoint, credentials, transport))
+    }
+
+    fn with(
+        (name, prefix): (String, String),
+        endpoint: Endpoint,
+        credentials: Option<Credentials>,
+        transport: Transport,
+    ) -> Self {
+        Self {
+            transport,
+            endpoint,
+            name,
+            prefix,
+            credentials,
+            is_proven: AtomicBool::new(false),
+            removes_sources: AtomicBool::new(false),
+        }
+    }
+
+    fn base(&self) -> &str {
+        &self.endpoint.base
+    }
+
+    fn target(&self, path: &str, query: &[(&str, &str)]) -> Target {
+        let mut path_and_query = format!("{}{path}", self.base());
+        if !query.is_empty() {
+            path_and_query.push('?');
+            path_and_query.push_str(&percent::query(query));
+        }
+        Target {
+            origin: self.endpoint.origin.clone(),
+            path_and_query,
+        }
+    }
+
+    /// The target of the list of objects.
+    fn objects(&self, query: &[(&str, &str)]) -> Target {
+        self.target(&format!("/storage/v1/b/{}/o", self.name), query)
+    }
+
+    /// The target of an object, or with what follows it.
+    fn below(&self, key: &str, behind: &str, query: &[(&str, &str)]) -> Result<Target> {
+        check_key(key)?;
+        let (name, key) = (&self.name, percent::component(key));
+        Ok(self.target(&format!("/storage/v1/b/{name}/o/{key}{behind}"), query))
+    }
+
+    fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        self.below(key, "", query)
+    }
+
+    fn compose(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        self.below(key, "/compose", query)
+    }
+
+    /// The target of a new object, whose key is in the query.
+    fn upload(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
+        check_key(key)?;
+        let path = format!("/upload/storage/v1/b/{}/o", self.name);
+        Ok(self.target(&path, query))
+    }
+
+    fn batch(&self) -> Target {
+        self.target("/batch/storage/v1", &[])
+    }
+
+    /// The call for the bytes of an object.
+    fn get(&self, key: &str) -> Result<Call> {
+        let target = self.object(key, &[("alt", "media")])?;
+        Ok(Call::new(Kind::Get, Method::GET, target))
+    }
+
+    /// What a list that is not found means.
+    fn is_missing(&self) -> Error {
+        let Endpoint { origin, base, .. } = &self.endpoint;
+        let (url, name) = (origin.url(), &self.name);
+        Error::Invalid(format!("{url}{base}: there is no bucket {name}"))
+    }
+
+    fn describe(&self) -> String {
+        let Endpoint { origin, base, .. } = &self.endpoint;
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        let (name, prefix) = (&self.name, &self.prefix);
+        format!("gs://{name}{slash}{prefix} at {}{base}", origin.url())
+    }
+
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let query = [("fields", resource::FIELDS), ("prettyPrint", "false")];
+        let call = Call::new(Kind::Head, Method::GET, self.object(key, &query)?);
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        let answer = match ended.result {
+            Ok(answer) => answer,
+            Err(Error::NotFound) if !self.is_proven.load(Ordering::Relaxed) => {
+                return Err(self.why_not_found(key).await);
+            }
+            Err(error) => return Err(error),
+        };
+        let object: Option<Value> = serde_json::from_slice(&answer.body).ok();
+        object.as_ref().and_then(resource::info).ok_or_else(|| {
+            let shown = call.target.shown();
+            Error::Protocol(format!("{shown}: the answer describes no object"))
+        })
+    }
+
+    /// Whether the bucket is not there, or only the object.
+    async fn why_not_found(&self, key: &str) -> Error {
+        let query = ListQuery {
+            prefix: key,
+            delimiter: false,
+            token: None,
+            page_entries_max: 1,
+        };
+        match listing::list(self, &query).await {
+            // Where nothing may be listed, the object may still be asked for.
+            Ok(_) | Err(Error::Denied(_)) => Error::NotFound,
+            Err(error) => error,
+        }
+    }
+
+    /// Whether the server has removed a part with the compose that used it.
+    async fn removes_sources(&self, part: &str) -> Result<bool> {
+        if self.removes_sources.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        match self.head(part).await {
+            Ok(_) => Ok(false),
+            Err(Error::NotFound) => {
+                self.removes_sources.store(true, Ordering::Relaxed);
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn check_key(key: &str) -> Result<()> {
+    let length = key.len();
+    if !(1..=KEY_BYTES_MAX).contains(&length) {
+        let text = format!("a key has 1 to {KEY_BYTES_MAX} bytes, not {length}");
+        return Err(Error::Invalid(text));
+    }
+    if key == "." || key == ".." || key.contains(['\r', '\n']) {
+        let text = "Google takes neither . and .. as a key, nor keys with line breaks";
+        return Err(Error::Invalid(text.to_owned()));
+    }
+    Ok(())
+}
+
+impl Service for Bucket {
+    const IS_STORE: bool = true;
+
+    fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    async fn prepare(&self, call: &mut Call) -> Result<()> {
+        if let Some(credentials) = &self.credentials {
+            let header = credentials.header().await?;
+            call.headers.insert(AUTHORIZATION, header);
+        }
+        Ok(())
+    }
+
+    /// That a token has expired, or was taken back.
+    fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
+        let is_refused = matches!(
+            refusal.code.as_str(),
+            "authError" | "UNAUTHENTICATED" | "required"
+        );
+        let credentials = self.credentials.as_ref().filter(|_| is_refused);
+        credentials.is_some_and(Credentials::forget)
+    }
+
+    fn answered(&self, _call: &Call, _tried: &Call) {
+        self.is_proven.store(true, Ordering::Relaxed);
+    }
+
+    fn pin(&self, call: &mut Call, version: &Version) -> Result<()> {
+        let generation = resource::generation(version)?;
+        let path = &mut call.target.path_and_query;
+        path.push_str(&format!("&ifGenerationMatch={generation}"));
+        if resource::is_compressed(version) {
+            let gzip = HeaderValue::from_static("gzip");
+            call.headers.insert(ACCEPT_ENCODING, gzip);
+        }
+        Ok(())
+    }
+
+    fn name_version(head: &mut Head) {
+        let is_gzip = |encoding: &str| encoding.eq_ignore_ascii_case("gzip");
+        let sent = is_gzip(head.text(&CONTENT_ENCODING).unwrap_or_default());
+        let stored = head.named("x-goog-stored-content-encoding");
+        let stored = stored.map_or(sent, is_gzip);
+        let generation = head.named("x-goog-generation");
+        let generation = generation.and_then(|number| number.parse().ok());
+        // What was unpacked on the way has no name.
+        let generation = generation.filter(|_| sent == stored);
+        let tag = generation.map(|generation| resource::tag(generation, stored));
+        head.headers.remove(ETAG);
+        if let Some(Ok(tag)) = tag.map(HeaderValue::try_from) {
+            head.headers.insert(ETAG, tag);
+        }
+    }
+}
+
+impl Store for Bucket {
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        Self::head(self, key).await
+    }
+}
+
+/// A [`Bucket`] for threads that wait.
+pub(crate) struct BucketRemote(Arc<Bucket>);
+
+impl BucketRemote {
+    pub(crate) fn new(bucket: Bucket) -> Self {
+        Self(Arc::new(bucket))
+    }
+}
+
+impl Remote for BucketRemote {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    fn head(&self, key: &str) -> Result<ObjectInfo> {
+        runtime::wait(self.0.head(key))
+    }
+
+    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        runtime::wait(listing::list(&self.0, query))
+    }
+
+    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
+        let end = End::new(sink);
+        match self.0.get(key) {
+            Ok(call) => {
+                let (bucket, version) = (Arc::clone(&self.0), version.clone());
+                // Without threads the future is dropped, and with it the end is called.
+                let _ = runtime::begin(fetch(bucket, call, version, range, end));
+            }
+            Err(error) => end.end(Err(error)),
+        }
+    }
+
+    fn as_writable(&self) -> Option<&dyn WritableRemote> {
+        Some(self)
+    }
+
+    fn activity(&self) -> Activity {
+        self.0.transport.activity()
+    }
+}
+
+impl WritableRemote for BucketRemote {
+    fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        condition: &Condition,
+        metadata: &Metadata,
+    ) -> Result<Version> {
+        runtime::wait(write::put(&self.0, key, body, condition, metadata))
+    }
+
+    fn copies(&self) -> Copies {
+        Copies::Objects
+    }
+
+    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
+        upload::create(&self.0, key, metadata)
+    }
+
+    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
+        runtime::wait(upload::part(&self.0, upload, number, body))
+    }
+
+    fn copy_part(
+        &self,
+        _upload: &Upload,
+        number: u32,
+        source: &str,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Part> {
+        runtime::wait(upload::copy(&self.0, number, source, version, range))
+    }
+
+    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
+        runtime::wait(upload::complete(&self.0, upload, parts, condition))
+    }
+
+    fn abort(&self, upload: &Upload) -> Result<()> {
+        runtime::wait(upload::abort(&self.0, upload))
+    }
+
+    fn uploads(&self, prefix: &str) -> Result<Vec<ListedUpload>> {
+        runtime::wait(upload::list(&self.0, prefix))
+    }
+
+    fn delete(&self, key: &str, condition: &Condition) -> Result<()> {
+        runtime::wait(write::delete(&self.0, key, condition))
+    }
+
+    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
+        runtime::wait(write::delete_many(&self.0, keys))
+    }
+
+    fn compares_hashes(&self, key: &str) -> Result<bool> {
+        runtime::wait(probe::compares_hashes(&self.0, key))
+    }
+
+    fn honours_if_match(&self, key: &str) -> Result<bool> {
+        runtime::wait(probe::honours_if_match(&self.0, key))
+    }
+}
+
+#[cfg(test)]
+mod tests;

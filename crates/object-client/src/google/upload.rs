@@ -1,0 +1,369 @@
+//! Objects in parts: each part is an object for a while, and Google composes one of them.
+//!
+//! The JSON API has no upload in parts, and that of the XML API takes no conditions ("Preconditions
+//! are not supported in the requests"): its end would replace what another writer has made. A
+//! resumable upload goes one piece after the other. *Compose* makes an object of up to 32, under a
+//! condition, with its metadata, in one request:
+//!
+//! ```text
+//!   .pagewell/parts/ID/0-00001 ... 0-00032 ──compose──> 1-00001 ─┐
+//!                      0-00033 ... 0-00040 ──compose──> 1-00002 ─┴─compose──> KEY, if it is
+//!                                                                             still GENERATION
+//! ```
+//!
+//! Parts have names that no other upload has, below the folder of this program in what is mounted,
+//! which listings of it hide. Google removes them with the compose that uses them
+//! (`deleteSourceObjects`), for good, also where a bucket keeps what was deleted; another server is
+//! asked once whether it does so.
+//!
+//! A range of an object cannot be copied, but an object that is wholly a part needs no copy: what
+//! is appended to it, or put under another key, is composed with it as it is, if it is still the
+//! version that is meant.
+//!
+//! Weaknesses: parts of which the answer to a delete is lost stay (a rule of the bucket's life
+//! cycle for `.pagewell/parts/` helps); the storage class of an object that is appended to has to
+//! be that of new objects, else all of it is sent.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use md5::{Digest as _, Md5};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::listing::below;
+use super::resource::{self, FIELDS, generation};
+use super::write::{MEDIA_TYPE, condition, delete_many, insert, made, marked};
+use super::{ANSWER_BYTES_MAX, Bucket};
+use crate::activity::Kind;
+use crate::date;
+use crate::error::{Error, Result};
+use crate::json::text_of;
+use crate::service::{Ended, Wanted, exchange};
+use crate::settle::{Settled, settle, settled, token, unmet};
+use crate::transport::Call;
+use crate::version::Version;
+use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
+
+/// Behind the root of what is mounted.
+const FOLDER: &str = ".pagewell/parts/";
+/// The metadata of a part: the key of the object to be.
+const KEY: &str = "pagewell-key";
+/// Objects of one compose, by Google's rule.
+const SOURCES_MAX: usize = 32;
+/// Parts of uploads that are listed, and those of one that are given up.
+const LISTED_MAX: usize = 10_000 + 10_000 / 31;
+/// Composes of one object at a time.
+const PARALLEL_MAX: usize = 8;
+
+/// What becomes a part of a compose.
+#[derive(Clone, Debug)]
+struct Source {
+    name: String,
+    /// That of an object that is no part of ours, and stays.
+    generation: Option<u64>,
+    length_bytes: u64,
+}
+
+/// The folder of all parts of uploads of a key, by the prefix of what is mounted.
+fn folder_of(prefix: &str, key: &str) -> String {
+    let rest = key.strip_prefix(prefix);
+    let is_folder = prefix.is_empty() || prefix.ends_with('/');
+    let root = match rest {
+        Some(_) if is_folder => prefix.to_owned(),
+        Some(rest) if rest.starts_with('/') => format!("{prefix}/"),
+        // One object is mounted.
+        _ => prefix[..prefix.rfind('/').map_or(0, |slash| slash + 1)].to_owned(),
+    };
+    format!("{root}{FOLDER}")
+}
+
+fn name_of(bucket: &Bucket, upload: &Upload, level: usize, number: usize) -> String {
+    let folder = folder_of(&bucket.prefix, &upload.key);
+    format!("{folder}{}/{level}-{number:05}", upload.id)
+}
+
+/// Begins an upload, of which the server learns with its first part.
+pub(crate) fn create(bucket: &Bucket, key: &str, metadata: &Metadata) -> Result<Upload> {
+    bucket.object(key, &[])?;
+    resource::described(metadata)?;
+    Ok(Upload {
+        key: key.to_owned(),
+        id: token()?,
+        token: token()?,
+        metadata: metadata.clone(),
+    })
+}
+
+pub(crate) async fn part(
+    bucket: &Bucket,
+    upload: &Upload,
+    number: u32,
+    body: Bytes,
+) -> Result<Part> {
+    Part::check_number(number)?;
+    let name = name_of(bucket, upload, 0, number as usize);
+    let length_bytes = body.len() as u64;
+    let digest: [u8; 16] = Md5::digest(&body).into();
+    let metadata = vec![(KEY.to_owned(), upload.key.clone().into_bytes())];
+    let described = (resource::described(&metadata)?, digest);
+    // The name is that of this part alone: when an answer is lost, the same bytes come again.
+    let always = Condition::Always;
+    let call = insert(bucket, &name, body, &always, described, &upload.token)?;
+    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+    let version = made(&call, &ended.result?, length_bytes, Some(digest))?;
+    let etag = version.and_then(|version| version.etag).ok_or_else(|| {
+        let shown = call.target.shown();
+        Error::Protocol(format!("{shown}: the answer has no generation"))
+    })?;
+    Ok(Part {
+        number,
+        etag,
+        length_bytes,
+    })
+}
+
+/// Makes a part of an object as a whole. Nothing is sent but a look whether it is that version; the
+/// compose looks again.
+pub(crate) async fn copy(
+    bucket: &Bucket,
+    number: u32,
+    source: &str,
+    version: &Version,
+    range: Range<u64>,
+) -> Result<Part> {
+    Part::check_number(number)?;
+    Part::check_range(&range, version)?;
+    if range != (0..version.length_bytes) {
+        let text = "Google Cloud Storage copies objects as a whole, and no ranges of them";
+        return Err(Error::Unsupported(text.to_owned()));
+    }
+    let generation = generation(version)?;
+    if !bucket.head(source).await?.version.is_same(version) {
+        return Err(Error::Changed);
+    }
+    Ok(Part {
+        number,
+        etag: format!("{generation} {source}"),
+        length_bytes: version.length_bytes,
+    })
+}
+
+/// The objects that parts are, in order.
+fn sources_of(bucket: &Bucket, upload: &Upload, parts: &[Part]) -> Result<Vec<Source>> {
+    Part::check_order(parts)?;
+    let sources = parts.iter().map(|part| {
+        let copied = part.etag.split_once(' ').and_then(|(generation, key)| {
+            let generation = generation.parse().ok()?;
+            Some((generation, key.to_owned()))
+        });
+        let (generation, name) = match copied {
+            Some((generation, key)) => (Some(generation), key),
+            None => (None, name_of(bucket, upload, 0, part.number as usize)),
+        };
+        Source {
+            name,
+            generation,
+            length_bytes: part.length_bytes,
+        }
+    });
+    let sources: Vec<Source> = sources.collect();
+    if sources.is_empty() {
+        return Err(Error::Invalid("an object of no parts".to_owned()));
+    }
+    Ok(sources)
+}
+
+/// The call that composes an object.
+fn compose(
+    bucket: &Bucket,
+    key: &str,
+    sources: &[Source],
+    wanted: &Condition,
+    metadata: &Value,
+) -> Result<Call> {
+    let condition = condition(wanted)?;
+    let mut pairs = vec![("fields", FIELDS), ("prettyPrint", "false")];
+    pairs.extend(condition.as_deref().map(|text| ("ifGenerationMatch", text)));
+    let is_own = |source: &Source| source.generation.is_none();
+    let listed: Vec<Value> = sources
+        .iter()
+        .map(|source| match source.generation {
+            None => json!({"name": source.name}),
+            Some(generation) => json!({
+                "name": source.name,
+                "objectPreconditions": {"ifGenerationMatch": generation.to_string()},
+            }),
+        })
+        .collect();
+    let mut document = json!({
+        "kind": "storage#composeRequest",
+        "sourceObjects": listed,
+        "destination": {"contentType": MEDIA_TYPE, "metadata": metadata},
+    });
+    if sources.iter().all(is_own) {
+        document["deleteSourceObjects"] = Value::from(true);
+    }
+    let mut call = Call::new(Kind::Put, Method::POST, bucket.compose(key, &pairs)?);
+    call.patience = super::COMPOSE_PATIENCE;
+    let media_type = HeaderValue::from_static("application/json");
+    call.headers.insert(CONTENT_TYPE, media_type);
+    call.body = Bytes::from(document.to_string());
+    Ok(call)
+}
+
+/// Composes an object, and returns its version.
+async fn composed(
+    bucket: &Bucket,
+    (key, token): (&str, &str),
+    sources: &[Source],
+    wanted: &Condition,
+    metadata: &Metadata,
+) -> Result<Version> {
+    let metadata = marked(metadata, token)?;
+    let call = compose(bucket, key, sources, wanted, &metadata)?;
+    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+    // Where a lost answer was the only one that said so, the parts are gone the second time.
+    let is_gone = matches!(ended.result, Err(Error::NotFound));
+    let ended = Ended {
+        is_unclear: ended.is_unclear || is_gone,
+        ..ended
+    };
+    let has_copies = sources.iter().any(|source| source.generation.is_some());
+    let answer = match settled(bucket, ended, key, token, wanted).await {
+        Ok(Settled::Answered(answer)) => answer,
+        Ok(Settled::Made(version)) => return Ok(version),
+        Err(Error::Invalid(text)) if has_copies => return Err(Error::Unsupported(text)),
+        Err(error) => return Err(error),
+    };
+    let length_bytes = sources.iter().map(|source| source.length_bytes).sum();
+    if let Some(version) = made(&call, &answer, length_bytes, None)? {
+        return Ok(version);
+    }
+    let made = settle(bucket, key, token).await?;
+    made.ok_or_else(|| unmet(Error::Changed, wanted))
+}
+
+/// Composes as many objects of `sources` as one compose can take.
+async fn joined(
+    bucket: &Arc<Bucket>,
+    upload: &Upload,
+    level: usize,
+    sources: Vec<Source>,
+) -> Result<Vec<Source>> {
+    let groups = sources.chunks(SOURCES_MAX);
+    let mut came: Vec<Option<Source>> = vec![None; groups.len()];
+    let mut working = JoinSet::new();
+    for (number, group) in groups.map(<[Source]>::to_vec).enumerate() {
+        if working.len() >= PARALLEL_MAX {
+            take(&mut working, &mut came).await?;
+        }
+        let name = name_of(bucket, upload, level, number + 1);
+        let (bucket, upload) = (Arc::clone(bucket), upload.clone());
+        working.spawn(async move {
+            let metadata = vec![(KEY.to_owned(), upload.key.clone().into_bytes())];
+            let place = (name.as_str(), upload.token.as_str());
+            let always = Condition::Always;
+            let version = composed(&bucket, place, &group, &always, &metadata).await?;
+            let source = Source {
+                name,
+                generation: None,
+                length_bytes: version.length_bytes,
+            };
+            Ok((number, source))
+        });
+    }
+    while !working.is_empty() {
+        take(&mut working, &mut came).await?;
+    }
+    Ok(came.into_iter().flatten().collect())
+}
+
+/// Waits for a compose.
+async fn take(
+    working: &mut JoinSet<Result<(usize, Source)>>,
+    came: &mut [Option<Source>],
+) -> Result<()> {
+    let Some(ended) = working.join_next().await else {
+        return Ok(());
+    };
+    let lost = |_| Error::Unreachable("a compose was given up by the runtime".to_owned());
+    let (number, source) = ended.map_err(lost)??;
+    came[number] = Some(source);
+    Ok(())
+}
+
+pub(crate) async fn complete(
+    bucket: &Arc<Bucket>,
+    upload: &Upload,
+    parts: &[Part],
+    wanted: &Condition,
+) -> Result<Version> {
+    let mut sources = sources_of(bucket, upload, parts)?;
+    let mut own: Vec<Source> = sources.clone();
+    let mut level = 0;
+    while sources.len() > SOURCES_MAX {
+        level += 1;
+        sources = joined(bucket, upload, level, sources).await?;
+        own.extend(sources.iter().cloned());
+    }
+    own.retain(|source| source.generation.is_none());
+    let place = (upload.key.as_str(), upload.token.as_str());
+    let version = composed(bucket, place, &sources, wanted, &upload.metadata).await?;
+    let is_all_own = sources.iter().all(|source| source.generation.is_none());
+    let own: Vec<String> = own.into_iter().map(|source| source.name).collect();
+    // The object is made, whatever becomes of its parts.
+    let _ = clear(bucket, own, is_all_own).await;
+    Ok(version)
+}
+
+/// Removes the parts that the server has not removed with the compose.
+async fn clear(bucket: &Bucket, own: Vec<String>, is_all_own: bool) -> Result<()> {
+    let Some(last) = own.last() else {
+        return Ok(());
+    };
+    if is_all_own && bucket.removes_sources(last).await? {
+        return Ok(());
+    }
+    delete_many(bucket, &own).await?;
+    Ok(())
+}
+
+pub(crate) async fn abort(bucket: &Bucket, upload: &Upload) -> Result<()> {
+    let folder = folder_of(&bucket.prefix, &upload.key);
+    let folder = format!("{folder}{}/", upload.id);
+    let found = below(bucket, &folder, LISTED_MAX).await?;
+    let names: Vec<String> = found
+        .iter()
+        .map(|part| text_of(part, "name").to_owned())
+        .collect();
+    let left = delete_many(bucket, &names).await?;
+    match left.into_iter().next() {
+        None => Ok(()),
+        Some((_, text)) => Err(Error::TryLater(text)),
+    }
+}
+
+pub(crate) async fn list(bucket: &Bucket, prefix: &str) -> Result<Vec<ListedUpload>> {
+    let folder = folder_of(&bucket.prefix, prefix);
+    let mut uploads: Vec<ListedUpload> = Vec::new();
+    for part in below(bucket, &folder, LISTED_MAX).await? {
+        let name = text_of(&part, "name");
+        let id = name[folder.len()..].split('/').next().unwrap_or_default();
+        let metadata = resource::metadata(&part);
+        let key = metadata.into_iter().find(|(name, _)| name == KEY);
+        let key = key.and_then(|(_, key)| String::from_utf8(key).ok());
+        let is_known = uploads.iter().any(|upload| upload.id == id);
+        if let Some(key) = key.filter(|key| !is_known && key.starts_with(prefix)) {
+            uploads.push(ListedUpload {
+                key,
+                id: id.to_owned(),
+                initiated: date::iso(text_of(&part, "timeCreated")),
+            });
+        }
+    }
+    Ok(uploads)
+}

@@ -1,0 +1,169 @@
+//! Objects as a whole: made of one body with its description, and deleted, under a condition.
+//!
+//! Each body goes with its MD5, which the server compares.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use hyper::Method;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use md5::{Digest as _, Md5};
+use serde_json::{Value, json};
+
+use super::batch;
+use super::resource::{self, FIELDS, generation};
+use super::{ANSWER_BYTES_MAX, Bucket};
+use crate::activity::Kind;
+use crate::error::{Error, Result};
+use crate::json::text_of;
+use crate::service::{Answer, Wanted, exchange};
+use crate::settle::{Settled, TOKEN, deleted, settle, settled, token};
+use crate::transport::Call;
+use crate::version::Version;
+use crate::writable::{Condition, Metadata};
+
+pub(crate) const MEDIA_TYPE: &str = "application/octet-stream";
+
+/// The parameter of a condition.
+pub(crate) fn condition(wanted: &Condition) -> Result<Option<String>> {
+    match wanted {
+        Condition::Always => Ok(None),
+        Condition::Absent => Ok(Some("0".to_owned())),
+        Condition::Is(version) => Ok(Some(generation(version)?.to_string())),
+    }
+}
+
+/// Metadata with the token of the change.
+pub(crate) fn marked(metadata: &Metadata, token: &str) -> Result<Value> {
+    let others = metadata.iter().filter(|(name, _)| name != TOKEN);
+    let mut metadata: Metadata = others.cloned().collect();
+    metadata.push((TOKEN.to_owned(), token.as_bytes().to_vec()));
+    resource::described(&metadata)
+}
+
+/// The call that makes an object of a body, whose MD5 is `digest`. The boundary is not in the body.
+pub(crate) fn insert(
+    bucket: &Bucket,
+    key: &str,
+    body: Bytes,
+    wanted: &Condition,
+    (metadata, digest): (Value, [u8; 16]),
+    boundary: &str,
+) -> Result<Call> {
+    let condition = condition(wanted)?;
+    let mut pairs = vec![
+        ("uploadType", "multipart"),
+        ("name", key),
+        ("fields", FIELDS),
+        ("prettyPrint", "false"),
+    ];
+    pairs.extend(condition.as_deref().map(|text| ("ifGenerationMatch", text)));
+    let target = bucket.upload(key, &pairs)?;
+    let description = json!({
+        "name": key,
+        "contentType": MEDIA_TYPE,
+        "md5Hash": STANDARD.encode(digest),
+        "metadata": metadata,
+    });
+    let before = format!(
+        "--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{description}\r\n\
+         --{boundary}\r\nContent-Type: {MEDIA_TYPE}\r\n\r\n"
+    );
+    let behind = format!("\r\n--{boundary}--\r\n");
+    let mut call = Call::new(Kind::Put, Method::POST, target);
+    let media_type = HeaderValue::try_from(format!("multipart/related; boundary={boundary}"))
+        .map_err(|error| Error::Invalid(error.to_string()))?;
+    call.headers.insert(CONTENT_TYPE, media_type);
+    call.frame = [Bytes::from(before), Bytes::from(behind)];
+    call.body = body;
+    Ok(call)
+}
+
+/// The version that an answer describes, if it does; of so many bytes and, where it says so, with
+/// this MD5.
+pub(crate) fn made(
+    call: &Call,
+    answer: &Answer,
+    length_bytes: u64,
+    digest: Option<[u8; 16]>,
+) -> Result<Option<Version>> {
+    let Ok(object) = serde_json::from_slice::<Value>(&answer.body) else {
+        return Ok(None);
+    };
+    let Some(version) = resource::version(&object).filter(|version| !version.is_weak()) else {
+        return Ok(None);
+    };
+    let md5 = text_of(&object, "md5Hash");
+    let is_other = digest.is_some_and(|digest| !md5.is_empty() && md5 != STANDARD.encode(digest));
+    if version.length_bytes != length_bytes || is_other {
+        let text = "the server has other bytes than were sent";
+        return Err(Error::Protocol(format!("{}: {text}", call.target.shown())));
+    }
+    // As of other stores, where an answer has no time.
+    Ok(Some(Version {
+        last_modified: None,
+        ..version
+    }))
+}
+
+pub(crate) async fn put(
+    bucket: &Bucket,
+    key: &str,
+    body: Bytes,
+    wanted: &Condition,
+    metadata: &Metadata,
+) -> Result<Version> {
+    let token = token()?;
+    let length_bytes = body.len() as u64;
+    let digest: [u8; 16] = Md5::digest(&body).into();
+    let described = (marked(metadata, &token)?, digest);
+    let call = insert(bucket, key, body, wanted, described, &token)?;
+    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+    let answer = match settled(bucket, ended, key, &token, wanted).await {
+        Ok(Settled::Answered(answer)) => answer,
+        Ok(Settled::Made(version)) => return Ok(version),
+        // What is not found of a new object is its bucket.
+        Err(Error::NotFound) if !matches!(wanted, Condition::Is(_)) => {
+            return Err(bucket.is_missing());
+        }
+        Err(error) => return Err(error),
+    };
+    if let Some(version) = made(&call, &answer, length_bytes, Some(digest))? {
+        return Ok(version);
+    }
+    let made = settle(bucket, key, &token).await?;
+    made.ok_or(Error::Changed)
+}
+
+pub(crate) async fn delete(bucket: &Bucket, key: &str, wanted: &Condition) -> Result<()> {
+    if *wanted == Condition::Absent {
+        let text = "what is absent cannot be deleted";
+        return Err(Error::Invalid(text.to_owned()));
+    }
+    let condition = condition(wanted)?;
+    let pairs: Vec<(&str, &str)> = condition
+        .as_deref()
+        .map(|text| ("ifGenerationMatch", text))
+        .into_iter()
+        .collect();
+    let call = Call::new(Kind::Delete, Method::DELETE, bucket.object(key, &pairs)?);
+    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+    deleted(bucket, ended, key, wanted).await
+}
+
+/// Deletes objects by requests of many; what those leave goes one by one.
+pub(crate) async fn delete_many(bucket: &Bucket, keys: &[String]) -> Result<Vec<(String, String)>> {
+    let mut left = Vec::new();
+    for keys in keys.chunks(batch::CALLS_MAX) {
+        let gone = match keys {
+            [_] => Vec::new(),
+            _ => batch::delete(bucket, keys).await?,
+        };
+        for key in keys.iter().filter(|key| !gone.contains(*key)) {
+            if let Err(error) = delete(bucket, key, &Condition::Always).await {
+                left.push((key.clone(), error.to_string()));
+            }
+        }
+    }
+    Ok(left)
+}
