@@ -114,6 +114,10 @@ pub(crate) struct Signing {
 }
 
 impl Sign for Signing {
+    fn is_for(&self, host: &str) -> bool {
+        host.ends_with(".amazonaws.com")
+    }
+
     /// All headers but those that a signature needs are there.
     fn sign(&self, call: &Call, headers: &mut HeaderMap, now: SystemTime) {
         let time = date::basic(now);

@@ -135,10 +135,16 @@ impl Held {
         .any(|name| text.contains(name));
         match text {
             _ if is_connection => Self::Connection(Connection::parse(text)),
-            _ if text.contains("sig=") => Self::Signature(text.to_owned()),
+            _ if is_signature(text) => Self::Signature(text.to_owned()),
             _ => Self::Key(text.to_owned()),
         }
     }
+}
+
+/// A key may have `sig=` within or at its end.
+fn is_signature(text: &str) -> bool {
+    let mut pairs = text.trim_start_matches('?').split('&');
+    pairs.any(|pair| pair.starts_with("sig="))
 }
 
 fn signature(text: &str) -> Result<Access> {
@@ -185,13 +191,16 @@ impl Settings {
         let given = given.or_else(|| options.keys.as_ref().map(|keys| keys.access_key_id.clone()));
         let given = given.or_else(|| account_of(options.endpoint.as_deref()?));
         let named = given.or_else(|| storage("ACCOUNT"));
+        // What opens one account is not shown to another.
+        let of_other = storage("ACCOUNT").is_some_and(|account| Some(account) != named);
+        let own = |name: &str| storage(name).filter(|_| !of_other);
         let (held, connection) = match held {
             Some(Held::Connection(connection)) => (None, connection),
             Some(held) => (Some(held), Connection::default()),
             None => {
                 let text = storage("CONNECTION_STRING");
                 (
-                    of_variables(storage),
+                    of_variables(own),
                     Connection::parse(&text.unwrap_or_default()),
                 )
             }
@@ -208,7 +217,7 @@ impl Settings {
         }
         let endpoint = options.endpoint.clone();
         let endpoint = endpoint
-            .or_else(|| storage("SERVICE_ENDPOINT"))
+            .or_else(|| own("SERVICE_ENDPOINT"))
             .or_else(|| connection.endpoint())
             .or_else(|| Some(format!("https://{}.blob.{SUFFIX}", account.as_ref()?)));
         let endpoint = endpoint.ok_or_else(|| invalid(NO_ACCOUNT))?;
@@ -296,6 +305,14 @@ mod tests {
             found(&none, &[account, own]).0,
             "https://blobs.example.org/one"
         );
+        // What opens one account is not shown to another.
+        let other = Options {
+            account: Some("two".to_owned()),
+            ..Options::default()
+        };
+        let all = [account, own, with_key[1], with_signature[1]];
+        let expected = is("https://two.blob.core.windows.net", "None");
+        assert_eq!(found(&other, &all), expected);
         let text = settings(&none, &[]).expect_err("no account").to_string();
         assert!(text.contains("AZURE_STORAGE_ACCOUNT"), "{text}");
     }
@@ -361,6 +378,7 @@ mod tests {
         let path = folder.path().join("key");
         for (text, access) in [
             ("a2V5\n", KEY),
+            ("AAAAsig=\n", KEY),
             ("sv=1&sig=secret\n", "Some(Signature(..))"),
             ("AccountName=one;AccountKey=a2V5\n", KEY),
         ] {

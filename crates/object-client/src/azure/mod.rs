@@ -66,6 +66,8 @@ const KEY_CHARACTERS_MAX: usize = 1024;
 const SEGMENTS_MAX: usize = 254;
 /// Entries of a page of a listing.
 const ENTRIES_MAX: u32 = 5000;
+/// Pages in succession that may be empty.
+const EMPTY_PAGES_MAX: u32 = 100;
 /// Bytes of a page of a listing: so many entries with keys of 1,024 characters.
 const LIST_BYTES_MAX: usize = 48 * 1024 * 1024;
 /// Bytes of other answers.
@@ -140,7 +142,38 @@ impl Container {
         self.object(key, query)
     }
 
+    /// A page that has something, or the last one: a page may be empty and not the last.
     async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        let mut query = query.clone();
+        for _ in 0..EMPTY_PAGES_MAX {
+            let page = self.list_once(&query).await?;
+            let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
+            if !is_empty || page.next.is_none() {
+                return Ok(page);
+            }
+            query.token = page.next;
+        }
+        let shown = self.target("", &[]).shown();
+        let text = format!("{shown}: {EMPTY_PAGES_MAX} pages of a listing are empty");
+        Err(Error::TryLater(text))
+    }
+
+    /// Refuses to show a token, which opens more than this container, where others may listen.
+    fn check_secret(&self) -> Result<()> {
+        let origin = &self.place.origin;
+        let host = origin.host.trim_start_matches('[').trim_end_matches(']');
+        let address = host.parse::<std::net::IpAddr>();
+        let is_here = host == "localhost" || address.is_ok_and(|address| address.is_loopback());
+        if origin.is_https || is_here {
+            return Ok(());
+        }
+        let url = origin.url();
+        Err(Error::Denied(format!(
+            "{url}: no server without TLS gets a token"
+        )))
+    }
+
+    async fn list_once(&self, query: &ListQuery<'_>) -> Result<ListPage> {
         let wanted = query.page_entries_max.clamp(1, ENTRIES_MAX).to_string();
         let mut pairs = vec![
             ("restype", "container"),
@@ -170,7 +203,8 @@ impl Container {
 
     async fn at_once(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
         let call = self.get(key)?;
-        at_once::get(self, &call, key, bytes_max, write::names_others).await
+        let (info, bytes) = at_once::get(self, &call, key, bytes_max, write::names_others).await?;
+        Ok((is_object(key, info)?, bytes))
     }
 }
 
@@ -202,6 +236,7 @@ impl Service for Container {
                 call.target.path_and_query.push_str(&query);
             }
             Access::Token(token) => {
+                self.check_secret()?;
                 call.headers.insert(AUTHORIZATION, token);
             }
         }
@@ -221,11 +256,24 @@ impl Service for Container {
     fn answered(&self, _call: &Call, _tried: &Call) {}
 }
 
+/// Not a directory, which accounts with a hierarchical namespace show as a blob without bytes, and
+/// other programs make as one in other accounts.
+fn is_object(key: &str, info: ObjectInfo) -> Result<ObjectInfo> {
+    let is_mark = |(name, value): &(String, Vec<u8>)| {
+        name.eq_ignore_ascii_case("hdi_isfolder") && value.eq_ignore_ascii_case(b"true")
+    };
+    if !key.ends_with('/') && info.metadata.iter().any(is_mark) {
+        return Err(Error::NotFound);
+    }
+    Ok(info)
+}
+
 impl Store for Container {
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         // A header says whether the blob or the container is missing.
         let is_sure = |error: &Error| *error == Error::NotFound;
-        inspect(self, self.object(key, &[])?, is_sure).await
+        let info = inspect(self, self.object(key, &[])?, is_sure).await?;
+        is_object(key, info)
     }
 }
 

@@ -14,7 +14,7 @@ const DIGEST: &str = "kAFQmDzST7DWlj99KOF/cg==";
 fn of(access: Option<Access>, script: &Arc<Script>) -> Arc<Container> {
     let options = Options::default();
     let connections = || Transport::over(Box::new(Scripted(Arc::clone(script))), &options);
-    let (origin, _) = Origin::parse("http://store:10000").expect("an origin");
+    let (origin, _) = Origin::parse("https://store:10000").expect("an origin");
     let place = Place {
         origin,
         path: "/one".to_owned(),
@@ -340,7 +340,7 @@ async fn an_object_is_made_of_blocks() {
     assert_eq!(seen[1].target, target(&name(2)));
     let url = seen[1].header("x-ms-copy-source").unwrap_or("");
     assert!(
-        url.starts_with("http://store:10000/one/container/a//b%20c?se="),
+        url.starts_with("https://store:10000/one/container/a//b%20c?se="),
         "{url}"
     );
     assert_eq!(seen[1].header("x-ms-source-range"), Some("bytes=10-19"));
@@ -368,7 +368,7 @@ async fn the_source_of_a_copy_is_opened_like_all_else() {
     let copied = || Step::Send(reply(201, &[], b""));
     let token = answer(200, "{\"access_token\": \"t\"}");
     let script = Script::new([copied(), token, copied(), copied()]);
-    let url = "http://store:10000/one/container/s";
+    let url = "https://store:10000/one/container/s";
     for (access, source, authorization) in [
         (
             Some(Access::Signature("sig=x".into())),
@@ -538,4 +538,59 @@ async fn a_server_is_asked_what_it_refuses() {
     }
     let wrong = script.seen()[0].header("content-md5").map(str::to_owned);
     assert_eq!(wrong.as_deref(), Some("AAAAAAAAAAAAAAAAAAAAAA=="));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_directory_is_no_object() {
+    let mark = [("Content-Length", "0"), ("x-ms-meta-hdi_isfolder", "true")];
+    let directory = || Step::Send(reply(200, &mark, b""));
+    let (container, _) = container(vec![directory(), directory(), directory()]);
+    assert_eq!(container.head("d").await, Err(Error::NotFound));
+    assert_eq!(container.at_once("d", 9).await, Err(Error::NotFound));
+    // Where it is the object by which other programs keep an empty one, it is there.
+    assert!(container.head("d/").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_without_entries_is_not_the_end() {
+    let page = |blobs: &str, next: &str| {
+        let inner = format!("<Blobs>{blobs}</Blobs><NextMarker>{next}</NextMarker>");
+        answer(
+            200,
+            &format!("<EnumerationResults>{inner}</EnumerationResults>"),
+        )
+    };
+    let query = ListQuery {
+        prefix: "",
+        delimiter: true,
+        token: None,
+        page_entries_max: 9,
+    };
+    let found = "<BlobPrefix><Name>d/</Name></BlobPrefix>";
+    let steps = vec![page("", "1"), page("", "2"), page(found, "3")];
+    let (full, script) = container(steps);
+    let listed = full.list(&query).await.expect("a page");
+    assert_eq!(
+        (listed.prefixes, listed.next),
+        (vec!["d/".to_owned()], Some("3".to_owned()))
+    );
+    assert_eq!(script.seen().len(), 3);
+    let steps = (0..EMPTY_PAGES_MAX).map(|number| page("", &number.to_string()));
+    let (empty, _) = container(steps.collect());
+    assert!(matches!(empty.list(&query).await, Err(Error::TryLater(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_address_is_no_source() {
+    let upload = Upload {
+        key: "k".to_owned(),
+        id: "0".repeat(32),
+        token: "t".to_owned(),
+        metadata: Metadata::new(),
+    };
+    let (container, script) = container(Vec::new());
+    let long = "\u{44f}".repeat(400);
+    let copied = upload::copy(&container, &upload, 1, &long, &version(), 0..3).await;
+    assert!(matches!(copied, Err(Error::Unsupported(_))), "{copied:?}");
+    assert!(script.seen().is_empty());
 }

@@ -32,6 +32,8 @@ use crate::writable::{Condition, Metadata, Part, Upload};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Of 50,000 blocks that a blob may have.
 const PARTS_MAX: u32 = 10_000;
+/// Bytes of a URL that is copied from.
+const SOURCE_BYTES_MAX: usize = 2048;
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 
 pub(crate) fn create(container: &Container, key: &str, metadata: &Metadata) -> Result<Upload> {
@@ -108,6 +110,10 @@ async fn source(call: &mut Call, container: &Container, key: &str) -> Result<()>
     if let Some(query) = query {
         url.push('?');
         url.push_str(&query);
+    }
+    if url.len() > SOURCE_BYTES_MAX {
+        let text = "Azure copies from no URL of more than 2 KiB";
+        return Err(Error::Unsupported(text.to_owned()));
     }
     let mut source = value(url.as_bytes(), "source")?;
     source.set_sensitive(true);

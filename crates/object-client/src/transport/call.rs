@@ -39,6 +39,11 @@ impl Target {
 pub(crate) trait Sign: fmt::Debug + Send + Sync {
     /// Adds what signs a call with these headers.
     fn sign(&self, call: &Call, headers: &mut HeaderMap, now: SystemTime);
+
+    /// Whether a host may be asked in the same way, to which another one redirects.
+    fn is_for(&self, _host: &str) -> bool {
+        false
+    }
 }
 
 /// A request, which may be tried several times.

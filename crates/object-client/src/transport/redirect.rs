@@ -38,10 +38,13 @@ pub(crate) fn target(call: &Call, head: &Head) -> Result<Option<Target>, Error> 
         return Err(refused("this would give up TLS"));
     }
     let is_same = target.origin.host == call.target.origin.host;
-    if call.signing.is_some() && !is_same && !target.origin.host.ends_with(".amazonaws.com") {
+    let host = &target.origin.host;
+    let is_refused = call.signing.as_ref().is_some_and(|sign| !sign.is_for(host));
+    if is_refused && !is_same {
         return Err(refused("requests are not signed for other hosts"));
     }
-    if call.headers.contains_key(AUTHORIZATION) && !is_same {
+    let mut headers = call.headers.iter();
+    if headers.any(|(name, value)| name == AUTHORIZATION || value.is_sensitive()) && !is_same {
         return Err(refused("no other host gets a token"));
     }
     Ok(Some(target))
@@ -101,6 +104,10 @@ mod tests {
 
     impl Sign for Signed {
         fn sign(&self, _call: &Call, _headers: &mut HeaderMap, _now: SystemTime) {}
+
+        fn is_for(&self, host: &str) -> bool {
+            host.ends_with(".of.us")
+        }
     }
 
     fn call(url: &str, kind: Kind) -> Call {
@@ -154,11 +161,17 @@ mod tests {
         call.signing = Some(Arc::new(Signed));
         assert!(led(&call, 307, "https://elsewhere/a").is_err());
         assert!(led(&call, 307, "https://h/b").is_ok());
-        assert!(led(&call, 307, "https://b.s3-eu-1.amazonaws.com/b").is_ok());
+        assert!(led(&call, 307, "https://b.of.us/b").is_ok());
         call.signing = None;
         assert!(led(&call, 307, "https://elsewhere/a").is_ok());
         let token = HeaderValue::from_static("Bearer token");
         call.headers.insert(AUTHORIZATION, token);
+        assert!(led(&call, 307, "https://elsewhere/a").is_err());
+        assert!(led(&call, 307, "https://h/b").is_ok());
+        call.headers.remove(AUTHORIZATION);
+        let mut source = HeaderValue::from_static("https://h/b?sig=secret");
+        source.set_sensitive(true);
+        call.headers.insert("x-source", source);
         assert!(led(&call, 307, "https://elsewhere/a").is_err());
         assert!(led(&call, 307, "https://h/b").is_ok());
     }

@@ -60,7 +60,8 @@ impl Job<'_> {
                 self.explained(error)
             })
         });
-        // Where it is not known whether the end happened, this keeps it from happening later.
+        // Where it is not known whether the end happened, this keeps it from happening later; at
+        // Azure only its condition does.
         if made.is_err()
             && let Err(error) = self.store.abort(&upload)
         {
