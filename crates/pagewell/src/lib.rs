@@ -77,7 +77,9 @@ pub mod fs {
     pub use pagewell_source_image as image;
     pub use pagewell_source_iso as iso;
     pub use pagewell_source_nfs as nfs;
+    pub use pagewell_source_object as object;
     pub use pagewell_source_ram as ram;
+    pub use pagewell_source_udf as udf;
 }
 
 mod allocator;
