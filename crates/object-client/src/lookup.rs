@@ -21,6 +21,9 @@ const ANSWER_BYTES_MAX: usize = 256 * 1024;
 /// How long a server of credentials may take: one that is not there should be known soon.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a program that gives keys may take, which may ask a server itself.
+const PROGRAM_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Reads a file that people write, bounded.
 pub(crate) fn read(path: &str) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -73,8 +76,10 @@ impl CommandExecute for Programs {
     ) -> reqsign_core::Result<CommandOutput> {
         let mut command = std::process::Command::new(program);
         command.args(arguments).stdin(std::process::Stdio::null());
-        let ran = tokio::task::spawn_blocking(move || command.output()).await;
-        let output = ran.map_err(failed)?.map_err(failed)?;
+        let ran = tokio::task::spawn_blocking(move || command.output());
+        // What hangs keeps one of the few threads for that, and not all requests.
+        let ran = tokio::time::timeout(PROGRAM_PATIENCE, ran).await;
+        let output = ran.map_err(failed)?.map_err(failed)?.map_err(failed)?;
         Ok(CommandOutput {
             status: output.status.code().unwrap_or(-1),
             stdout: output.stdout,
@@ -105,6 +110,10 @@ impl HttpSend for Requests {
         };
         let mut call = Call::new(Kind::Get, parts.method, target);
         call.headers = parts.headers;
+        // They, or the body, have secrets: no other host is redirected to.
+        for value in call.headers.values_mut() {
+            value.set_sensitive(true);
+        }
         call.body = body;
         let mut reply = self
             .0

@@ -72,16 +72,22 @@ impl Credentials {
         }
         // Those that come at the same time wait for one look.
         let mut known = self.known.lock().await;
-        let good = known
-            .as_ref()
-            .filter(|token| token.is_good(SystemTime::now()));
-        if let Some(token) = good {
+        let now = SystemTime::now();
+        if let Some(token) = known.as_ref().filter(|token| token.is_good(now)) {
             return Ok(Access::Token(token.header()));
         }
-        let token = tokens::find(&self.context).await?;
-        let header = token.header();
-        *known = Some(token);
-        Ok(Access::Token(header))
+        match tokens::find(&self.context).await {
+            Ok(token) => {
+                let header = token.header();
+                *known = Some(token);
+                Ok(Access::Token(header))
+            }
+            // The one before is good until its end.
+            Err(error) => match known.as_ref().filter(|token| token.lives(now)) {
+                Some(token) => Ok(Access::Token(token.header())),
+                None => Err(error),
+            },
+        }
     }
 
     /// Forgets a token that a server refuses, and says whether another may be found.
@@ -93,5 +99,45 @@ impl Credentials {
         self.known
             .try_lock()
             .map_or(true, |mut known| known.take().is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Script, Scripted, Step, reply};
+    use reqsign_core::StaticEnv;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_used_until_its_end_where_no_other_is_found() {
+        let environment = StaticEnv {
+            home_dir: None,
+            envs: [
+                ("IDENTITY_ENDPOINT", "http://127.0.0.1:1/msi"),
+                ("IDENTITY_HEADER", "x"),
+            ]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        };
+        let answer = |status, body: &str| Step::Send(reply(status, &[], body.as_bytes()));
+        let short = r#"{"access_token": "short", "expires_in": 60}"#;
+        let script = Script::new([
+            answer(200, short),
+            answer(400, "not now"),
+            answer(200, r#"{"access_token": "ended", "expires_in": 0}"#),
+            answer(400, "not now"),
+        ]);
+        let connections = Box::new(Scripted(Arc::clone(&script)));
+        let transport = Transport::over(connections, &Options::default());
+        let credentials = Credentials::with(None, environment, transport);
+        for _ in 0..2 {
+            let Ok(Access::Token(header)) = credentials.now().await else {
+                panic!("no token");
+            };
+            assert_eq!(header, "Bearer short");
+        }
+        assert!(credentials.now().await.is_ok());
+        assert!(credentials.now().await.is_err());
+        assert_eq!(script.seen().len(), 4);
     }
 }

@@ -49,6 +49,11 @@ impl Token {
         now + MARGIN < self.until
     }
 
+    /// Whether it can be used at all.
+    pub(crate) fn lives(&self, now: SystemTime) -> bool {
+        now < self.until
+    }
+
     /// The header `Authorization`.
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
