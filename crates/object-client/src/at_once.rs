@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::inspect::described;
 use crate::remote::ObjectInfo;
 use crate::service::{Wanted, exchange};
-use crate::settle::Store;
 use crate::sign::hex;
+use crate::store::Store;
 use crate::transport::{Call, Head};
 
 /// The object of a GET, and its bytes if it has at most `bytes_max`: as many as the answer says, of

@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::fetch::{End, fetch};
 use crate::s3::Bucket;
 use crate::s3::tests::{bucket_of, options};
+use crate::store::{Store as _, WholeObjects as _};
 use crate::testing::{Collector, Script, Seen, Step, begin, reply};
 use crate::version::Version;
 use crate::writable::{Condition, Metadata};
@@ -225,7 +226,7 @@ fn losing(seed: u64, stored: &Arc<Mutex<Stored>>) -> Arc<Script> {
 
 async fn write(bucket: &Bucket, name: &str, condition: &Condition) -> Result<Version, Error> {
     let body = Bytes::from(name.to_owned().into_bytes());
-    crate::s3::put(bucket, "k", body, condition, &Metadata::new()).await
+    bucket.put("k", body, condition, &Metadata::new()).await
 }
 
 /// Two writers take turns at random; each bases its change on the last version that it knows.

@@ -48,6 +48,7 @@ mod s3;
 mod service;
 mod settle;
 mod sign;
+mod store;
 #[cfg(test)]
 mod testing;
 mod transport;

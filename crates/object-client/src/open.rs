@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::azure::{Container, ContainerRemote};
+use crate::azure::Container;
 use crate::error::Result;
 use crate::google;
 use crate::location::Location;
@@ -11,7 +11,8 @@ use crate::lookup;
 use crate::options::Options;
 use crate::remote::Remote;
 use crate::runtime;
-use crate::s3::{Bucket, BucketRemote};
+use crate::s3::Bucket;
+use crate::store::StoreRemote;
 use crate::transport::Transport;
 use crate::web::{Web, WebRemote};
 
@@ -31,15 +32,16 @@ pub fn open(url: &str, options: &Options) -> Result<Arc<dyn Remote>> {
     Ok(match location {
         Location::S3 { bucket, prefix } => {
             let bucket = Bucket::open(bucket, &options, transport)?;
-            Arc::new(BucketRemote::new(bucket, prefix))
+            Arc::new(StoreRemote::new(bucket, prefix))
         }
         Location::Azure { bucket, prefix } => {
             let container = Container::open(bucket, &options, transport)?;
-            Arc::new(ContainerRemote::new(container, prefix))
+            Arc::new(StoreRemote::new(container, prefix))
         }
         Location::Google { bucket, prefix } => {
-            let bucket = google::Bucket::open((bucket, prefix), &options, transport)?;
-            Arc::new(google::BucketRemote::new(bucket))
+            let place = (bucket, prefix.clone());
+            let bucket = google::Bucket::open(place, &options, transport)?;
+            Arc::new(StoreRemote::new(bucket, prefix))
         }
         Location::Web {
             origin,

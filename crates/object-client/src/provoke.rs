@@ -3,18 +3,29 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use hyper::header::{HeaderValue, IF_MATCH};
 
 use crate::error::{Error, Result};
 use crate::headers::{MD5, value};
 use crate::service::{Service, Wanted, attempt, exchange};
 use crate::transport::Call;
+use crate::version::Version;
+
+/// A body, and a hash that is not its own.
+pub(crate) const BODY: &[u8] = b"not what the hash says";
+pub(crate) const WRONG_DIGEST: [u8; 16] = [0; 16];
+/// A tag that no object has: a digest to some stores, a number to others.
+const GONE: &str = "\"00000000000000000000000000000001\"";
+
+/// Gives a call such a body, and the hash as a header.
+pub(crate) fn damaged(mut put: Call) -> Result<Call> {
+    put.body = Bytes::from_static(BODY);
+    let wrong = STANDARD.encode(WRONG_DIGEST);
+    put.headers.insert(MD5, value(wrong.as_bytes(), "MD5")?);
+    Ok(put)
+}
 
 /// Whether a PUT with another MD5 than that of its body is refused.
 pub(crate) async fn compares_hashes<S: Service>(service: &S, mut put: Call) -> Result<bool> {
-    put.body = Bytes::from_static(b"not what the hash says");
-    let wrong = STANDARD.encode([0; 16]);
-    put.headers.insert(MD5, value(wrong.as_bytes(), "MD5")?);
     // Once: a hash that is wrong is tried again by others, as damage on the way.
     let Err(refusal) = attempt(service, &mut put, Wanted::Head).await else {
         return Ok(false);
@@ -25,10 +36,9 @@ pub(crate) async fn compares_hashes<S: Service>(service: &S, mut put: Call) -> R
     }
 }
 
-/// Whether a GET under a condition that fails is refused.
+/// Whether a GET of a version that there is not is refused.
 pub(crate) async fn honours_if_match<S: Service>(service: &S, mut get: Call) -> Result<bool> {
-    let other = HeaderValue::from_static("\"00000000000000000000000000000000\"");
-    get.headers.insert(IF_MATCH, other);
+    service.pin(&mut get, &Version::made(GONE.to_owned(), 0))?;
     match exchange(service, &get, Wanted::Head).await.result {
         Ok(_) => Ok(false),
         Err(Error::Changed) => Ok(true),

@@ -3,23 +3,15 @@
 //! A conditional change that is tried again then meets itself: so each object carries a token of
 //! the change that made it, and a look at the object tells which it was.
 
-use std::future::Future;
-
 use crate::error::{Error, Result};
-use crate::remote::ObjectInfo;
-use crate::service::{Answer, Ended, Service};
+use crate::service::{Answer, Ended};
 use crate::sign::hex;
+use crate::store::Store;
 use crate::version::Version;
 use crate::writable::Condition;
 
 /// The metadata that names the change by which an object was made.
 pub(crate) const TOKEN: &str = "pagewell-write";
-
-/// A service whose objects can be looked at by their keys.
-pub(crate) trait Store: Service {
-    /// An object as it is now.
-    fn head(&self, key: &str) -> impl Future<Output = Result<ObjectInfo>> + Send;
-}
 
 /// A token that no other change has.
 pub(crate) fn token() -> Result<String> {
@@ -82,6 +74,20 @@ pub(crate) async fn settled<S: Store>(
         Err(open @ (Error::Unreachable(_) | Error::TryLater(_) | Error::Denied(_))) => Err(open),
         Ok(None) | Err(_) => Err(unmet(error, condition)),
     }
+}
+
+/// The version that a change made, as its answer names it; else as the store has it.
+pub(crate) async fn seen<S: Store>(
+    store: &S,
+    named: Option<Version>,
+    (key, token): (&str, &str),
+    condition: &Condition,
+) -> Result<Version> {
+    if let Some(version) = named {
+        return Ok(version);
+    }
+    let made = settle(store, key, token).await?;
+    made.ok_or_else(|| unmet(Error::Changed, condition))
 }
 
 /// How a delete ended.

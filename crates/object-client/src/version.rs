@@ -15,6 +15,15 @@ pub struct Version {
 }
 
 impl Version {
+    /// One that was just made, of which an answer tells the tag alone.
+    pub(crate) fn made(etag: String, length_bytes: u64) -> Self {
+        Self {
+            etag: Some(etag),
+            last_modified: None,
+            length_bytes,
+        }
+    }
+
     /// Whether no strong tag names it: two versions may then look alike.
     #[must_use]
     pub fn is_weak(&self) -> bool {

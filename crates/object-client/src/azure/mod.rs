@@ -29,31 +29,20 @@ mod tokens;
 mod upload;
 mod write;
 
-use std::collections::HashMap;
-use std::ops::Range;
-use std::sync::Arc;
-
-use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue};
-use pagewell_base::sync::Mutex;
 
-use crate::activity::{Activity, Kind};
+use crate::activity::Kind;
 use crate::at_once;
 use crate::error::{Error, Result};
-use crate::fetch::{End, fetch};
 use crate::inspect::inspect;
 use crate::options::Options;
 use crate::percent;
-use crate::provoke;
 use crate::refusal::Refusal;
-use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
-use crate::runtime;
+use crate::remote::{ListPage, ListQuery, ObjectInfo};
 use crate::service::{Service, Wanted, exchange};
-use crate::settle::Store;
+use crate::store::{Store, Whole};
 use crate::transport::{Call, Target, Transport};
-use crate::version::Version;
-use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
 use config::{Place, Settings};
 use credentials::{Access, Credentials};
 use shared_key::VERSION;
@@ -79,8 +68,6 @@ pub(crate) struct Container {
     place: Place,
     name: String,
     credentials: Credentials,
-    /// By the names of uploads, what their objects are to say: Azure takes it at their end.
-    uploads: Mutex<HashMap<String, Metadata>>,
 }
 
 impl Container {
@@ -97,7 +84,6 @@ impl Container {
             place,
             name,
             credentials,
-            uploads: Mutex::new(HashMap::new()),
         }
     }
 
@@ -142,22 +128,6 @@ impl Container {
         self.object(key, query)
     }
 
-    /// A page that has something, or the last one: a page may be empty and not the last.
-    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
-        let mut query = query.clone();
-        for _ in 0..EMPTY_PAGES_MAX {
-            let page = self.list_once(&query).await?;
-            let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
-            if !is_empty || page.next.is_none() {
-                return Ok(page);
-            }
-            query.token = page.next;
-        }
-        let shown = self.target("", &[]).shown();
-        let text = format!("{shown}: {EMPTY_PAGES_MAX} pages of a listing are empty");
-        Err(Error::TryLater(text))
-    }
-
     /// Refuses to show a token, which opens more than this container, where others may listen.
     fn check_secret(&self) -> Result<()> {
         let origin = &self.place.origin;
@@ -195,16 +165,6 @@ impl Container {
             .result?;
         listing::page(&answer.body, query)
             .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
-    }
-
-    fn get(&self, key: &str) -> Result<Call> {
-        Ok(Call::new(Kind::Get, Method::GET, self.object(key, &[])?))
-    }
-
-    async fn at_once(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
-        let call = self.get(key)?;
-        let (info, bytes) = at_once::get(self, &call, key, bytes_max, write::names_others).await?;
-        Ok((is_object(key, info)?, bytes))
     }
 }
 
@@ -269,135 +229,44 @@ fn is_object(key: &str, info: ObjectInfo) -> Result<ObjectInfo> {
 }
 
 impl Store for Container {
+    fn describe(&self, prefix: &str) -> String {
+        let Self { place, name, .. } = self;
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        let at = format!("{}{}", place.origin.url(), place.path);
+        format!("az://{name}{slash}{prefix} at {at}")
+    }
+
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
         // A header says whether the blob or the container is missing.
         let is_sure = |error: &Error| *error == Error::NotFound;
         let info = inspect(self, self.object(key, &[])?, is_sure).await?;
         is_object(key, info)
     }
-}
 
-/// A [`Container`] for threads that wait.
-pub(crate) struct ContainerRemote {
-    container: Arc<Container>,
-    prefix: String,
-}
-
-impl ContainerRemote {
-    pub(crate) fn new(container: Container, prefix: String) -> Self {
-        Self {
-            container: Arc::new(container),
-            prefix,
-        }
-    }
-}
-
-impl Remote for ContainerRemote {
-    fn describe(&self) -> String {
-        let Container { place, name, .. } = self.container.as_ref();
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
-        let at = format!("{}{}", place.origin.url(), place.path);
-        format!("az://{name}{slash}{} at {at}", self.prefix)
+    async fn at_once(&self, key: &str, bytes_max: u64) -> Result<Option<Whole>> {
+        let call = self.get(key)?;
+        let (info, bytes) = at_once::get(self, &call, key, bytes_max, write::names_others).await?;
+        Ok(Some((is_object(key, info)?, bytes)))
     }
 
-    fn head(&self, key: &str) -> Result<ObjectInfo> {
-        runtime::wait(self.container.head(key))
-    }
-
-    fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
-        runtime::wait(self.container.at_once(key, bytes_max))
-    }
-
-    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
-        runtime::wait(self.container.list(query))
-    }
-
-    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
-        let end = End::new(sink);
-        match self.container.get(key) {
-            Ok(call) => {
-                let (container, version) = (Arc::clone(&self.container), version.clone());
-                // Without threads the future is dropped, and with it the end is called.
-                let _ = runtime::begin(fetch(container, call, version, range, end));
+    /// A page that has something, or the last one: a page may be empty and not the last.
+    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        let mut query = query.clone();
+        for _ in 0..EMPTY_PAGES_MAX {
+            let page = self.list_once(&query).await?;
+            let is_empty = page.objects.is_empty() && page.prefixes.is_empty();
+            if !is_empty || page.next.is_none() {
+                return Ok(page);
             }
-            Err(error) => end.end(Err(error)),
+            query.token = page.next;
         }
+        let shown = self.target("", &[]).shown();
+        let text = format!("{shown}: {EMPTY_PAGES_MAX} pages of a listing are empty");
+        Err(Error::TryLater(text))
     }
 
-    fn as_writable(&self) -> Option<&dyn WritableRemote> {
-        Some(self)
-    }
-
-    fn activity(&self) -> Activity {
-        self.container.transport.activity()
-    }
-}
-
-impl WritableRemote for ContainerRemote {
-    fn takes(&self, key: &str) -> bool {
-        self.container.made(key, &[]).is_ok()
-    }
-
-    fn put(
-        &self,
-        key: &str,
-        body: Bytes,
-        condition: &Condition,
-        metadata: &Metadata,
-    ) -> Result<Version> {
-        runtime::wait(write::put(&self.container, key, body, condition, metadata))
-    }
-
-    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
-        upload::create(&self.container, key, metadata)
-    }
-
-    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
-        runtime::wait(upload::part(&self.container, upload, number, body))
-    }
-
-    fn copy_part(
-        &self,
-        upload: &Upload,
-        number: u32,
-        source: &str,
-        version: &Version,
-        range: Range<u64>,
-    ) -> Result<Part> {
-        let copied = upload::copy(&self.container, upload, number, source, version, range);
-        runtime::wait(copied)
-    }
-
-    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
-        runtime::wait(upload::complete(&self.container, upload, parts, condition))
-    }
-
-    fn abort(&self, upload: &Upload) -> Result<()> {
-        upload::forget(&self.container, upload);
-        Ok(())
-    }
-
-    fn uploads(&self, _prefix: &str) -> Result<Vec<ListedUpload>> {
-        let text = "Azure lists no uploads: their blocks belong to the blobs";
-        Err(Error::Unsupported(text.to_owned()))
-    }
-
-    fn delete(&self, key: &str, condition: &Condition) -> Result<()> {
-        runtime::wait(write::delete(&self.container, key, condition))
-    }
-
-    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
-        runtime::wait(write::delete_many(&self.container, keys))
-    }
-
-    fn compares_hashes(&self, key: &str) -> Result<bool> {
-        let put = write::call(&self.container, key)?;
-        runtime::wait(provoke::compares_hashes(self.container.as_ref(), put))
-    }
-
-    fn honours_if_match(&self, key: &str) -> Result<bool> {
-        let get = self.container.get(key)?;
-        runtime::wait(provoke::honours_if_match(self.container.as_ref(), get))
+    fn get(&self, key: &str) -> Result<Call> {
+        Ok(Call::new(Kind::Get, Method::GET, self.object(key, &[])?))
     }
 }
 

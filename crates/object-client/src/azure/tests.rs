@@ -1,9 +1,16 @@
 use super::*;
+use crate::fetch::{End, fetch};
 use crate::location::Origin;
+use crate::provoke;
+use crate::store::{Uploads as _, WholeObjects as _};
 use crate::testing::{Collector, Script, Scripted, Seen, Step, part, reply};
+use crate::version::Version;
+use crate::writable::{Condition, Metadata, Part, Upload};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use reqsign_core::StaticEnv;
+use std::sync::Arc;
 
 use super::shared_key::SharedKey;
 
@@ -90,7 +97,7 @@ fn metadata() -> Metadata {
 async fn put(steps: Vec<Step>, condition: &Condition) -> (Result<Version>, Vec<Seen>) {
     let (container, script) = container(steps);
     let body = Bytes::from_static(b"abc");
-    let result = write::put(&container, "k", body, condition, &metadata()).await;
+    let result = container.put("k", body, condition, &metadata()).await;
     assert!(script.is_over(), "steps are left");
     (result, script.seen())
 }
@@ -126,16 +133,13 @@ async fn keys_travel_as_they_are_and_are_signed() {
         );
     }
     // What may come out as another name is not made.
-    let remote = ContainerRemote {
-        container: Arc::clone(&container),
-        prefix: String::new(),
-    };
-    assert!(remote.takes("a/.b/c d/") && !remote.takes("a./b") && !remote.takes("a\\b"));
+    let takes = |key| container.takes(key);
+    assert!(takes("a/.b/c d/") && !takes("a./b") && !takes("a\\b"));
     let (absent, none) = (Condition::Absent, Metadata::new());
     for key in ["a.", "a./b", "..."] {
-        let refused = write::put(&container, key, Bytes::new(), &absent, &none).await;
+        let refused = container.put(key, Bytes::new(), &absent, &none).await;
         assert!(matches!(refused, Err(Error::Invalid(_))), "{key}");
-        assert!(upload::create(&container, key, &none).is_err());
+        assert!(container.create_upload(key, &none).await.is_err());
     }
 }
 
@@ -229,7 +233,8 @@ async fn an_object_is_described_and_read() {
     fetch(Arc::clone(&container), call, version(), 0..3, end).await;
     assert_eq!(sink.collected().bytes, b"abc");
     assert_eq!(script.seen()[1].header("if-match"), Some(TAG));
-    let (_, bytes) = container.at_once("k", 3).await.expect("an object");
+    let whole = container.at_once("k", 3).await.expect("an object");
+    let (_, bytes) = whole.expect("both");
     assert_eq!(bytes.as_deref(), Some(&b"abc"[..]));
     // Bytes that are not those of the MD5 are none.
     let wrong = container.at_once("k", 3).await;
@@ -268,7 +273,9 @@ async fn a_put_carries_its_hash_condition_and_metadata() {
     assert!(matches!(wrong, Err(Error::Protocol(_))));
     let (container, _) = container(vec![]);
     let beyond = vec![("name".to_owned(), "\u{e9}".as_bytes().to_vec())];
-    let refused = write::put(&container, "k", Bytes::new(), &Condition::Always, &beyond).await;
+    let refused = container
+        .put("k", Bytes::new(), &Condition::Always, &beyond)
+        .await;
     assert!(matches!(refused, Err(Error::Invalid(_))));
 }
 
@@ -309,20 +316,26 @@ async fn an_object_is_made_of_blocks() {
     let committed = || Step::Send(reply(201, &[("ETag", "\"0x2\"")], b""));
     let copied = || Step::Send(reply(201, &[("Content-MD5", "AAAA")], b""));
     let (container, script) = container(vec![done(), copied(), committed()]);
-    let upload = upload::create(&container, "k", &metadata()).expect("an upload");
+    let upload = container
+        .create_upload("k", &metadata())
+        .await
+        .expect("an upload");
     let body = Bytes::from_static(b"abc");
-    let first = upload::part(&container, &upload, 1, body)
+    let first = container
+        .upload_part(&upload, 1, body)
         .await
         .expect("a part");
     let source = Version {
         length_bytes: 100,
         ..version()
     };
-    let second = upload::copy(&container, &upload, 2, "a//b c", &source, 10..20).await;
-    let empty = upload::part(&container, &upload, 3, Bytes::new()).await;
+    let second = container
+        .copy_part(&upload, 2, "a//b c", &source, 10..20)
+        .await;
+    let empty = container.upload_part(&upload, 3, Bytes::new()).await;
     let parts = [first, second.expect("a part"), empty.expect("a part")];
     let is = Condition::Is(version());
-    let made = upload::complete(&container, &upload, &parts, &is).await;
+    let made = container.complete(&upload, &parts, &is).await;
     let made = made.expect("an object");
     assert_eq!(
         (made.etag.as_deref(), made.length_bytes),
@@ -358,7 +371,7 @@ async fn an_object_is_made_of_blocks() {
         "{body}"
     );
     // What was completed or given up is not completed again.
-    let again = upload::complete(&container, &upload, &parts, &is).await;
+    let again = container.complete(&upload, &parts, &is).await;
     assert!(matches!(again, Err(Error::Invalid(_))));
     assert!(script.is_over());
 }
@@ -379,8 +392,11 @@ async fn the_source_of_a_copy_is_opened_like_all_else() {
         (Some(Access::Anonymous), url.to_owned(), None),
     ] {
         let container = of(access, &script);
-        let upload = upload::create(&container, "k", &Metadata::new()).expect("an upload");
-        let part = upload::copy(&container, &upload, 1, "s", &version(), 0..3).await;
+        let upload = container
+            .create_upload("k", &Metadata::new())
+            .await
+            .expect("an upload");
+        let part = container.copy_part(&upload, 1, "s", &version(), 0..3).await;
         assert_eq!(part.expect("a part").length_bytes, 3);
         let seen = script.seen().pop().expect("a request");
         assert_eq!(seen.header("x-ms-copy-source"), Some(source.as_str()));
@@ -398,8 +414,11 @@ async fn copies_that_cannot_be_made_say_so() {
         (501, "APINotImplemented", None),
     ] {
         let (container, _) = container(vec![error(status, code)]);
-        let upload = upload::create(&container, "k", &Metadata::new()).expect("an upload");
-        let failed = upload::copy(&container, &upload, 1, "s", &version(), 0..3).await;
+        let upload = container
+            .create_upload("k", &Metadata::new())
+            .await
+            .expect("an upload");
+        let failed = container.copy_part(&upload, 1, "s", &version(), 0..3).await;
         let failed = failed.expect_err("no copy");
         match expected {
             Some(expected) => assert_eq!(failed, expected, "{code}"),
@@ -408,9 +427,14 @@ async fn copies_that_cannot_be_made_say_so() {
         }
     }
     let (container, script) = container(vec![]);
-    let upload = upload::create(&container, "k", &Metadata::new()).expect("an upload");
+    let upload = container
+        .create_upload("k", &Metadata::new())
+        .await
+        .expect("an upload");
     for (number, range) in [(0, 0..1), (10_001, 0..1), (1, 0..0), (1, 0..4)] {
-        let refused = upload::copy(&container, &upload, number, "s", &version(), range).await;
+        let refused = container
+            .copy_part(&upload, number, "s", &version(), range)
+            .await;
         assert!(matches!(refused, Err(Error::Invalid(_))));
     }
     assert!(script.seen().is_empty());
@@ -418,13 +442,16 @@ async fn copies_that_cannot_be_made_say_so() {
 
 async fn completed(steps: Vec<Step>, condition: &Condition) -> Result<Version> {
     let (container, script) = container(steps);
-    let upload = upload::create(&container, "k", &Metadata::new()).expect("an upload");
+    let upload = container
+        .create_upload("k", &Metadata::new())
+        .await
+        .expect("an upload");
     let part = Part {
         number: 1,
         etag: "bmFtZQ==".to_owned(),
         length_bytes: 3,
     };
-    let result = upload::complete(&container, &upload, &[part], condition).await;
+    let result = container.complete(&upload, &[part], condition).await;
     assert!(script.is_over(), "steps are left");
     result
 }
@@ -481,23 +508,15 @@ async fn objects_go() {
         error(409, "SnapshotsPresent"),
     ]);
     let (always, is) = (Condition::Always, Condition::Is(version()));
-    assert_eq!(write::delete(&container, "k", &is).await, Ok(()));
-    assert_eq!(write::delete(&container, "k", &always).await, Ok(()));
-    assert_eq!(
-        write::delete(&container, "k", &is).await,
-        Err(Error::Changed)
-    );
+    assert_eq!(container.delete("k", &is).await, Ok(()));
+    assert_eq!(container.delete("k", &always).await, Ok(()));
+    assert_eq!(container.delete("k", &is).await, Err(Error::Changed));
     let _ = container.head("k").await;
-    assert_eq!(
-        write::delete(&container, "k", &is).await,
-        Err(Error::NotFound)
-    );
-    let kept = write::delete(&container, "k", &always).await;
+    assert_eq!(container.delete("k", &is).await, Err(Error::NotFound));
+    let kept = container.delete("k", &always).await;
     assert!(matches!(kept, Err(Error::Invalid(_))), "{kept:?}");
     assert_eq!(script.seen()[0].header("if-match"), Some(TAG));
     assert!(script.is_over());
-    let refused = write::delete(&container, "k", &Condition::Absent).await;
-    assert!(matches!(refused, Err(Error::Invalid(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -509,7 +528,7 @@ async fn many_objects_go_side_by_side() {
     });
     let many = of(Some(key()), &script);
     let keys: Vec<String> = (0..100).map(|number| format!("k{number}")).collect();
-    let left = write::delete_many(&many, &keys).await.expect("an answer");
+    let left = many.delete_many(&keys).await.expect("an answer");
     let [(key, reason)] = left.as_slice() else {
         panic!("{left:?}");
     };
@@ -527,7 +546,7 @@ async fn a_server_is_asked_what_it_refuses() {
         done(),
     ]);
     for expected in [true, false] {
-        let put = write::call(&container, "k").expect("a call");
+        let put = container.damaged_put("k").expect("a call");
         let found = provoke::compares_hashes(container.as_ref(), put).await;
         assert_eq!(found, Ok(expected));
     }
@@ -590,7 +609,9 @@ async fn a_long_address_is_no_source() {
     };
     let (container, script) = container(Vec::new());
     let long = "\u{44f}".repeat(400);
-    let copied = upload::copy(&container, &upload, 1, &long, &version(), 0..3).await;
+    let copied = container
+        .copy_part(&upload, 1, &long, &version(), 0..3)
+        .await;
     assert!(matches!(copied, Err(Error::Unsupported(_))), "{copied:?}");
     assert!(script.seen().is_empty());
 }

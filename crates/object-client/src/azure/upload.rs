@@ -8,6 +8,7 @@
 //! All names of a blob's blocks have one length. A part without bytes is no block.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine as _;
@@ -23,74 +24,25 @@ use crate::activity::Kind;
 use crate::error::{Error, Result};
 use crate::headers::{carry, condition, describe, value};
 use crate::service::{Ended, Wanted, exchange};
-use crate::settle::{Settled, Store as _, settled, token};
+use crate::settle::{Settled, seen, settled, token};
+use crate::store::{Store as _, Uploads};
 use crate::transport::{Call, Target};
 use crate::version::Version;
-use crate::writable::{Condition, Metadata, Part, Upload};
+use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
 
 /// How long Azure may be silent while it copies a block, or puts many together.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Of 50,000 blocks that a blob may have.
-const PARTS_MAX: u32 = 10_000;
 /// Bytes of a URL that is copied from.
 const SOURCE_BYTES_MAX: usize = 2048;
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 
-pub(crate) fn create(container: &Container, key: &str, metadata: &Metadata) -> Result<Upload> {
-    container.made(key, &[])?;
-    check(metadata)?;
-    let upload = Upload {
-        key: key.to_owned(),
-        id: token()?,
-        token: token()?,
-        metadata: Metadata::new(),
-    };
-    let mut uploads = container.uploads.lock();
-    uploads.insert(upload.id.clone(), metadata.clone());
-    Ok(upload)
-}
-
-/// Nothing can be given up but what is known here.
-pub(crate) fn forget(container: &Container, upload: &Upload) {
-    container.uploads.lock().remove(&upload.id);
-}
-
 /// The name of a block, and where it goes.
 fn block(container: &Container, upload: &Upload, number: u32) -> Result<(String, Target)> {
-    if number == 0 || number > PARTS_MAX {
-        let text = format!("a part is one of 1 to {PARTS_MAX}, not {number}");
-        return Err(Error::Invalid(text));
-    }
+    Part::check_number(number)?;
     let name = STANDARD.encode(format!("{}{number:08}", upload.id));
     let query = [("comp", "block"), ("blockid", name.as_str())];
     let target = container.made(&upload.key, &query)?;
     Ok((name, target))
-}
-
-pub(crate) async fn part(
-    container: &Container,
-    upload: &Upload,
-    number: u32,
-    body: Bytes,
-) -> Result<Part> {
-    let (etag, target) = block(container, upload, number)?;
-    let length_bytes = body.len() as u64;
-    if length_bytes > 0 {
-        let mut call = Call::new(Kind::Put, Method::PUT, target);
-        let md5 = carry(&mut call, body)?;
-        let answer = exchange(container, &call, Wanted::Body(ANSWER_BYTES_MAX))
-            .await
-            .result?;
-        if names_others(&answer.head, &md5) {
-            let text = "the server has other bytes than were sent (by their MD5)";
-            return Err(Error::Protocol(format!("{}: {text}", call.target.shown())));
-        }
-    }
-    Ok(Part {
-        number,
-        etag,
-        length_bytes,
-    })
 }
 
 /// The headers that name the bytes to be copied, and by which Azure may read them.
@@ -121,42 +73,6 @@ async fn source(call: &mut Call, container: &Container, key: &str) -> Result<()>
     Ok(())
 }
 
-pub(crate) async fn copy(
-    container: &Container,
-    upload: &Upload,
-    number: u32,
-    from: &str,
-    version: &Version,
-    range: Range<u64>,
-) -> Result<Part> {
-    if range.is_empty() || range.end > version.length_bytes {
-        let length = version.length_bytes;
-        let text = format!("no bytes {range:?} of {length} to copy");
-        return Err(Error::Invalid(text));
-    }
-    let tag = version.strong_etag().ok_or_else(|| {
-        let text = "only a version with a strong ETag can be copied";
-        Error::Unsupported(text.to_owned())
-    })?;
-    let (etag, target) = block(container, upload, number)?;
-    let mut call = Call::new(Kind::Put, Method::PUT, target);
-    call.patience = PATIENCE;
-    source(&mut call, container, from).await?;
-    let bytes = format!("bytes={}-{}", range.start, range.end - 1);
-    let bytes = value(bytes.as_bytes(), "range")?;
-    call.headers.insert("x-ms-source-range", bytes);
-    let tag = value(tag.as_bytes(), "ETag")?;
-    call.headers.insert("x-ms-source-if-match", tag);
-    exchange(container, &call, Wanted::Body(ANSWER_BYTES_MAX))
-        .await
-        .result?;
-    Ok(Part {
-        number,
-        etag,
-        length_bytes: range.end - range.start,
-    })
-}
-
 fn list_of(parts: &[Part]) -> Result<String> {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>");
     let mut last = 0;
@@ -175,51 +91,6 @@ fn list_of(parts: &[Part]) -> Result<String> {
     Ok(text)
 }
 
-/// Commits the blocks of an upload. When the second try of a commit finds none, the first one has
-/// done it, or another commit has taken them away.
-pub(crate) async fn complete(
-    container: &Container,
-    upload: &Upload,
-    parts: &[Part],
-    wanted: &Condition,
-) -> Result<Version> {
-    let target = container.made(&upload.key, &[("comp", "blocklist")])?;
-    let metadata = container.uploads.lock().get(&upload.id).cloned();
-    let metadata = metadata.ok_or_else(|| {
-        let text = "the upload was given up, or began in another process";
-        Error::Invalid(text.to_owned())
-    })?;
-    let mut call = Call::new(Kind::Put, Method::PUT, target);
-    call.patience = PATIENCE;
-    describe::<Container>(&mut call.headers, &metadata, &upload.token)?;
-    if let Some(media_type) = call.headers.get(CONTENT_TYPE).cloned() {
-        call.headers.insert(BLOB_TYPE, media_type);
-    }
-    let media_type = value(b"application/xml", "media type")?;
-    call.headers.insert(CONTENT_TYPE, media_type);
-    condition(&mut call.headers, wanted)?;
-    carry(&mut call, Bytes::from(list_of(parts)?))?;
-    let ended = exchange(container, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    let is_gone = ended.result.as_ref().err() == Some(&Error::NotFound);
-    let ended = Ended {
-        is_unclear: ended.is_unclear || is_gone,
-        ..ended
-    };
-    let (key, token) = (upload.key.as_str(), upload.token.as_str());
-    let made = match settled(container, ended, key, token, wanted).await {
-        Ok(Settled::Answered(answer)) => {
-            let length_bytes = parts.iter().map(|part| part.length_bytes).sum();
-            write::version(container, &answer, (key, token), length_bytes).await?
-        }
-        Ok(Settled::Made(version)) => version,
-        // The blocks went with the commit of another upload, which the condition may be about.
-        Err(Error::NotFound) if is_gone => return Err(taken(container, key, wanted).await),
-        Err(error) => return Err(error),
-    };
-    forget(container, upload);
-    Ok(made)
-}
-
 /// Why the blocks of an upload are gone.
 async fn taken(container: &Container, key: &str, wanted: &Condition) -> Error {
     match (container.head(key).await, wanted) {
@@ -230,5 +101,118 @@ async fn taken(container: &Container, key: &str, wanted: &Condition) -> Error {
             Error::TryLater(text.to_owned())
         }
         (Err(error), _) => error,
+    }
+}
+
+impl Uploads for Container {
+    async fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
+        self.made(key, &[])?;
+        check(metadata)?;
+        Ok(Upload {
+            key: key.to_owned(),
+            id: token()?,
+            token: token()?,
+            metadata: metadata.clone(),
+        })
+    }
+
+    async fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
+        let (etag, target) = block(self, upload, number)?;
+        let length_bytes = body.len() as u64;
+        if length_bytes > 0 {
+            let mut call = Call::new(Kind::Put, Method::PUT, target);
+            let md5 = carry(&mut call, body)?;
+            let answer = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX))
+                .await
+                .result?;
+            if names_others(&answer.head, &md5) {
+                let text = "the server has other bytes than were sent (by their MD5)";
+                return Err(Error::Protocol(format!("{}: {text}", call.target.shown())));
+            }
+        }
+        Ok(Part {
+            number,
+            etag,
+            length_bytes,
+        })
+    }
+
+    async fn copy_part(
+        &self,
+        upload: &Upload,
+        number: u32,
+        from: &str,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Part> {
+        Part::check_range(&range, version)?;
+        let tag = version.strong_etag().ok_or_else(|| {
+            let text = "only a version with a strong ETag can be copied";
+            Error::Unsupported(text.to_owned())
+        })?;
+        let (etag, target) = block(self, upload, number)?;
+        let mut call = Call::new(Kind::Put, Method::PUT, target);
+        call.patience = PATIENCE;
+        source(&mut call, self, from).await?;
+        let bytes = format!("bytes={}-{}", range.start, range.end - 1);
+        let bytes = value(bytes.as_bytes(), "range")?;
+        call.headers.insert("x-ms-source-range", bytes);
+        let tag = value(tag.as_bytes(), "ETag")?;
+        call.headers.insert("x-ms-source-if-match", tag);
+        exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX))
+            .await
+            .result?;
+        Ok(Part {
+            number,
+            etag,
+            length_bytes: range.end - range.start,
+        })
+    }
+
+    /// Commits the blocks of an upload. When the second try of a commit finds none, the first one has
+    /// done it, or another commit has taken them away.
+    async fn complete(
+        self: &Arc<Self>,
+        upload: &Upload,
+        parts: &[Part],
+        wanted: &Condition,
+    ) -> Result<Version> {
+        let target = self.made(&upload.key, &[("comp", "blocklist")])?;
+        let mut call = Call::new(Kind::Put, Method::PUT, target);
+        call.patience = PATIENCE;
+        describe::<Container>(&mut call.headers, &upload.metadata, &upload.token)?;
+        if let Some(media_type) = call.headers.get(CONTENT_TYPE).cloned() {
+            call.headers.insert(BLOB_TYPE, media_type);
+        }
+        let media_type = value(b"application/xml", "media type")?;
+        call.headers.insert(CONTENT_TYPE, media_type);
+        condition(&mut call.headers, wanted)?;
+        carry(&mut call, Bytes::from(list_of(parts)?))?;
+        let ended = exchange(self.as_ref(), &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        let is_gone = ended.result.as_ref().err() == Some(&Error::NotFound);
+        let ended = Ended {
+            is_unclear: ended.is_unclear || is_gone,
+            ..ended
+        };
+        let (key, token) = (upload.key.as_str(), upload.token.as_str());
+        let settled = settled(self.as_ref(), ended, key, token, wanted).await;
+        let answer = match settled {
+            Ok(Settled::Answered(answer)) => answer,
+            Ok(Settled::Made(version)) => return Ok(version),
+            // The blocks went with the commit of another upload, which the condition may be about.
+            Err(Error::NotFound) if is_gone => return Err(taken(self, key, wanted).await),
+            Err(error) => return Err(error),
+        };
+        let length_bytes = parts.iter().map(|part| part.length_bytes).sum();
+        let named = write::version(&answer, length_bytes);
+        seen(self.as_ref(), named, (key, token), wanted).await
+    }
+    async fn abort(self: &Arc<Self>, _upload: &Upload) -> Result<()> {
+        Ok(())
+    }
+
+    async fn uploads(&self, _prefix: &str) -> Result<Vec<ListedUpload>> {
+        let text = "Azure lists no uploads: their blocks belong to the blobs";
+        Err(Error::Unsupported(text.to_owned()))
     }
 }

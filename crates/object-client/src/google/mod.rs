@@ -10,35 +10,28 @@
 mod batch;
 mod credentials;
 mod listing;
-mod probe;
 mod resource;
 mod upload;
 mod write;
 
-use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_ENCODING, ETAG, HeaderValue};
 use serde_json::Value;
 
-use crate::activity::{Activity, Kind};
+use crate::activity::Kind;
 use crate::error::{Error, Result};
-use crate::fetch::{End, fetch};
 use crate::location::Origin;
 use crate::options::Options;
 use crate::percent;
 use crate::refusal::Refusal;
-use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
-use crate::runtime;
+use crate::remote::{ListPage, ListQuery, ObjectInfo};
 use crate::service::{Service, Wanted, exchange};
-use crate::settle::Store;
+use crate::store::Store;
 use crate::transport::{Call, Head, Target, Transport};
 use crate::version::Version;
-use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote};
 use credentials::Credentials;
 
 /// Bytes of a key.
@@ -178,42 +171,11 @@ impl Bucket {
         self.target("/batch/storage/v1", &[])
     }
 
-    /// The call for the bytes of an object.
-    fn get(&self, key: &str) -> Result<Call> {
-        let target = self.object(key, &[("alt", "media")])?;
-        Ok(Call::new(Kind::Get, Method::GET, target))
-    }
-
     /// What a list that is not found means.
     fn is_missing(&self) -> Error {
         let Endpoint { origin, base, .. } = &self.endpoint;
         let (url, name) = (origin.url(), &self.name);
         Error::Invalid(format!("{url}{base}: there is no bucket {name}"))
-    }
-
-    fn describe(&self) -> String {
-        let Endpoint { origin, base, .. } = &self.endpoint;
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
-        let (name, prefix) = (&self.name, &self.prefix);
-        format!("gs://{name}{slash}{prefix} at {}{base}", origin.url())
-    }
-
-    async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        let query = [("fields", resource::FIELDS), ("prettyPrint", "false")];
-        let call = Call::new(Kind::Head, Method::GET, self.object(key, &query)?);
-        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-        let answer = match ended.result {
-            Ok(answer) => answer,
-            Err(Error::NotFound) if !self.is_proven.load(Ordering::Relaxed) => {
-                return Err(self.why_not_found(key).await);
-            }
-            Err(error) => return Err(error),
-        };
-        let object: Option<Value> = serde_json::from_slice(&answer.body).ok();
-        object.as_ref().and_then(resource::info).ok_or_else(|| {
-            let shown = call.target.shown();
-            Error::Protocol(format!("{shown}: the answer describes no object"))
-        })
     }
 
     /// Whether the bucket is not there, or only the object.
@@ -318,114 +280,41 @@ impl Service for Bucket {
 }
 
 impl Store for Bucket {
+    fn describe(&self, prefix: &str) -> String {
+        let Endpoint { origin, base, .. } = &self.endpoint;
+        let slash = if prefix.is_empty() { "" } else { "/" };
+        format!(
+            "gs://{}{slash}{prefix} at {}{base}",
+            self.name,
+            origin.url()
+        )
+    }
+
     async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        Self::head(self, key).await
-    }
-}
-
-/// A [`Bucket`] for threads that wait.
-pub(crate) struct BucketRemote(Arc<Bucket>);
-
-impl BucketRemote {
-    pub(crate) fn new(bucket: Bucket) -> Self {
-        Self(Arc::new(bucket))
-    }
-}
-
-impl Remote for BucketRemote {
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-
-    fn head(&self, key: &str) -> Result<ObjectInfo> {
-        runtime::wait(self.0.head(key))
-    }
-
-    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
-        runtime::wait(listing::list(&self.0, query))
-    }
-
-    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
-        let end = End::new(sink);
-        match self.0.get(key) {
-            Ok(call) => {
-                let (bucket, version) = (Arc::clone(&self.0), version.clone());
-                // Without threads the future is dropped, and with it the end is called.
-                let _ = runtime::begin(fetch(bucket, call, version, range, end));
+        let query = [("fields", resource::FIELDS), ("prettyPrint", "false")];
+        let call = Call::new(Kind::Head, Method::GET, self.object(key, &query)?);
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        let answer = match ended.result {
+            Ok(answer) => answer,
+            Err(Error::NotFound) if !self.is_proven.load(Ordering::Relaxed) => {
+                return Err(self.why_not_found(key).await);
             }
-            Err(error) => end.end(Err(error)),
-        }
+            Err(error) => return Err(error),
+        };
+        let object: Option<Value> = serde_json::from_slice(&answer.body).ok();
+        object.as_ref().and_then(resource::info).ok_or_else(|| {
+            let shown = call.target.shown();
+            Error::Protocol(format!("{shown}: the answer describes no object"))
+        })
     }
 
-    fn as_writable(&self) -> Option<&dyn WritableRemote> {
-        Some(self)
+    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        listing::list(self, query).await
     }
 
-    fn activity(&self) -> Activity {
-        self.0.transport.activity()
-    }
-}
-
-impl WritableRemote for BucketRemote {
-    fn put(
-        &self,
-        key: &str,
-        body: Bytes,
-        condition: &Condition,
-        metadata: &Metadata,
-    ) -> Result<Version> {
-        runtime::wait(write::put(&self.0, key, body, condition, metadata))
-    }
-
-    fn copies(&self) -> Copies {
-        Copies::Objects
-    }
-
-    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
-        upload::create(&self.0, key, metadata)
-    }
-
-    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
-        runtime::wait(upload::part(&self.0, upload, number, body))
-    }
-
-    fn copy_part(
-        &self,
-        _upload: &Upload,
-        number: u32,
-        source: &str,
-        version: &Version,
-        range: Range<u64>,
-    ) -> Result<Part> {
-        runtime::wait(upload::copy(&self.0, number, source, version, range))
-    }
-
-    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
-        runtime::wait(upload::complete(&self.0, upload, parts, condition))
-    }
-
-    fn abort(&self, upload: &Upload) -> Result<()> {
-        runtime::wait(upload::abort(&self.0, upload))
-    }
-
-    fn uploads(&self, prefix: &str) -> Result<Vec<ListedUpload>> {
-        runtime::wait(upload::list(&self.0, prefix))
-    }
-
-    fn delete(&self, key: &str, condition: &Condition) -> Result<()> {
-        runtime::wait(write::delete(&self.0, key, condition))
-    }
-
-    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
-        runtime::wait(write::delete_many(&self.0, keys))
-    }
-
-    fn compares_hashes(&self, key: &str) -> Result<bool> {
-        runtime::wait(probe::compares_hashes(&self.0, key))
-    }
-
-    fn honours_if_match(&self, key: &str) -> Result<bool> {
-        runtime::wait(probe::honours_if_match(&self.0, key))
+    fn get(&self, key: &str) -> Result<Call> {
+        let target = self.object(key, &[("alt", "media")])?;
+        Ok(Call::new(Kind::Get, Method::GET, target))
     }
 }
 

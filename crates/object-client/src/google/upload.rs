@@ -36,17 +36,18 @@ use tokio::task::JoinSet;
 
 use super::listing::below;
 use super::resource::{self, FIELDS, generation};
-use super::write::{MEDIA_TYPE, condition, delete_many, insert, made, marked};
+use super::write::{MEDIA_TYPE, condition, insert, made, marked};
 use super::{ANSWER_BYTES_MAX, Bucket};
 use crate::activity::Kind;
 use crate::date;
 use crate::error::{Error, Result};
 use crate::json::text_of;
 use crate::service::{Ended, Wanted, exchange};
-use crate::settle::{Settled, settle, settled, token, unmet};
+use crate::settle::{Settled, seen, settled, token};
+use crate::store::{Store as _, Uploads, WholeObjects as _};
 use crate::transport::Call;
 use crate::version::Version;
-use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
+use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload};
 
 /// Behind the root of what is mounted.
 const FOLDER: &str = ".pagewell/parts/";
@@ -84,72 +85,6 @@ fn folder_of(prefix: &str, key: &str) -> String {
 fn name_of(bucket: &Bucket, upload: &Upload, level: usize, number: usize) -> String {
     let folder = folder_of(&bucket.prefix, &upload.key);
     format!("{folder}{}/{level}-{number:05}", upload.id)
-}
-
-/// Begins an upload, of which the server learns with its first part.
-pub(crate) fn create(bucket: &Bucket, key: &str, metadata: &Metadata) -> Result<Upload> {
-    bucket.object(key, &[])?;
-    resource::described(metadata)?;
-    Ok(Upload {
-        key: key.to_owned(),
-        id: token()?,
-        token: token()?,
-        metadata: metadata.clone(),
-    })
-}
-
-pub(crate) async fn part(
-    bucket: &Bucket,
-    upload: &Upload,
-    number: u32,
-    body: Bytes,
-) -> Result<Part> {
-    Part::check_number(number)?;
-    let name = name_of(bucket, upload, 0, number as usize);
-    let length_bytes = body.len() as u64;
-    let digest: [u8; 16] = Md5::digest(&body).into();
-    let metadata = vec![(KEY.to_owned(), upload.key.clone().into_bytes())];
-    let described = (resource::described(&metadata)?, digest);
-    // The name is that of this part alone: when an answer is lost, the same bytes come again.
-    let always = Condition::Always;
-    let call = insert(bucket, &name, body, &always, described, &upload.token)?;
-    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    let version = made(&call, &ended.result?, length_bytes, Some(digest))?;
-    let etag = version.and_then(|version| version.etag).ok_or_else(|| {
-        let shown = call.target.shown();
-        Error::Protocol(format!("{shown}: the answer has no generation"))
-    })?;
-    Ok(Part {
-        number,
-        etag,
-        length_bytes,
-    })
-}
-
-/// Makes a part of an object as a whole. Nothing is sent but a look whether it is that version; the
-/// compose looks again.
-pub(crate) async fn copy(
-    bucket: &Bucket,
-    number: u32,
-    source: &str,
-    version: &Version,
-    range: Range<u64>,
-) -> Result<Part> {
-    Part::check_number(number)?;
-    Part::check_range(&range, version)?;
-    if range != (0..version.length_bytes) {
-        let text = "Google Cloud Storage copies objects as a whole, and no ranges of them";
-        return Err(Error::Unsupported(text.to_owned()));
-    }
-    let generation = generation(version)?;
-    if !bucket.head(source).await?.version.is_same(version) {
-        return Err(Error::Changed);
-    }
-    Ok(Part {
-        number,
-        etag: format!("{generation} {source}"),
-        length_bytes: version.length_bytes,
-    })
 }
 
 /// The objects that parts are, in order.
@@ -240,11 +175,8 @@ async fn composed(
         Err(error) => return Err(error),
     };
     let length_bytes = sources.iter().map(|source| source.length_bytes).sum();
-    if let Some(version) = made(&call, &answer, length_bytes, None)? {
-        return Ok(version);
-    }
-    let made = settle(bucket, key, token).await?;
-    made.ok_or_else(|| unmet(Error::Changed, wanted))
+    let named = made(&call, &answer, length_bytes, None)?;
+    seen(bucket, named, (key, token), wanted).await
 }
 
 /// Composes as many objects of `sources` as one compose can take.
@@ -296,74 +228,140 @@ async fn take(
     Ok(())
 }
 
-pub(crate) async fn complete(
-    bucket: &Arc<Bucket>,
-    upload: &Upload,
-    parts: &[Part],
-    wanted: &Condition,
-) -> Result<Version> {
-    let mut sources = sources_of(bucket, upload, parts)?;
-    let mut own: Vec<Source> = sources.clone();
-    let mut level = 0;
-    while sources.len() > SOURCES_MAX {
-        level += 1;
-        sources = joined(bucket, upload, level, sources).await?;
-        own.extend(sources.iter().cloned());
-    }
-    own.retain(|source| source.generation.is_none());
-    let place = (upload.key.as_str(), upload.token.as_str());
-    let version = composed(bucket, place, &sources, wanted, &upload.metadata).await?;
-    let is_all_own = sources.iter().all(|source| source.generation.is_none());
-    let own: Vec<String> = own.into_iter().map(|source| source.name).collect();
-    // The object is made, whatever becomes of its parts.
-    let _ = clear(bucket, own, is_all_own).await;
-    Ok(version)
-}
-
 /// Removes the parts that the server has not removed with the compose.
-async fn clear(bucket: &Bucket, own: Vec<String>, is_all_own: bool) -> Result<()> {
+async fn clear(bucket: &Arc<Bucket>, own: Vec<String>, is_all_own: bool) -> Result<()> {
     let Some(last) = own.last() else {
         return Ok(());
     };
     if is_all_own && bucket.removes_sources(last).await? {
         return Ok(());
     }
-    delete_many(bucket, &own).await?;
+    bucket.delete_many(&own).await?;
     Ok(())
 }
 
-pub(crate) async fn abort(bucket: &Bucket, upload: &Upload) -> Result<()> {
-    let folder = folder_of(&bucket.prefix, &upload.key);
-    let folder = format!("{folder}{}/", upload.id);
-    let found = below(bucket, &folder, LISTED_MAX).await?;
-    let names: Vec<String> = found
-        .iter()
-        .map(|part| text_of(part, "name").to_owned())
-        .collect();
-    let left = delete_many(bucket, &names).await?;
-    match left.into_iter().next() {
-        None => Ok(()),
-        Some((_, text)) => Err(Error::TryLater(text)),
-    }
-}
+impl Uploads for Bucket {
+    const COPIES: Copies = Copies::Objects;
 
-pub(crate) async fn list(bucket: &Bucket, prefix: &str) -> Result<Vec<ListedUpload>> {
-    let folder = folder_of(&bucket.prefix, prefix);
-    let mut uploads: Vec<ListedUpload> = Vec::new();
-    for part in below(bucket, &folder, LISTED_MAX).await? {
-        let name = text_of(&part, "name");
-        let id = name[folder.len()..].split('/').next().unwrap_or_default();
-        let metadata = resource::metadata(&part);
-        let key = metadata.into_iter().find(|(name, _)| name == KEY);
-        let key = key.and_then(|(_, key)| String::from_utf8(key).ok());
-        let is_known = uploads.iter().any(|upload| upload.id == id);
-        if let Some(key) = key.filter(|key| !is_known && key.starts_with(prefix)) {
-            uploads.push(ListedUpload {
-                key,
-                id: id.to_owned(),
-                initiated: date::iso(text_of(&part, "timeCreated")),
-            });
+    /// Begins an upload, of which the server learns with its first part.
+    async fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
+        self.object(key, &[])?;
+        resource::described(metadata)?;
+        Ok(Upload {
+            key: key.to_owned(),
+            id: token()?,
+            token: token()?,
+            metadata: metadata.clone(),
+        })
+    }
+
+    async fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
+        Part::check_number(number)?;
+        let name = name_of(self, upload, 0, number as usize);
+        let length_bytes = body.len() as u64;
+        let digest: [u8; 16] = Md5::digest(&body).into();
+        let metadata = vec![(KEY.to_owned(), upload.key.clone().into_bytes())];
+        let described = (resource::described(&metadata)?, digest);
+        // The name is that of this part alone: when an answer is lost, the same bytes come again.
+        let always = Condition::Always;
+        let call = insert(self, &name, body, &always, described, &upload.token)?;
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        let version = made(&call, &ended.result?, length_bytes, Some(digest))?;
+        let etag = version.and_then(|version| version.etag).ok_or_else(|| {
+            let shown = call.target.shown();
+            Error::Protocol(format!("{shown}: the answer has no generation"))
+        })?;
+        Ok(Part {
+            number,
+            etag,
+            length_bytes,
+        })
+    }
+
+    /// Makes a part of an object as a whole. Nothing is sent but a look whether it is that version; the
+    /// compose looks again.
+    async fn copy_part(
+        &self,
+        _upload: &Upload,
+        number: u32,
+        source: &str,
+        version: &Version,
+        range: Range<u64>,
+    ) -> Result<Part> {
+        Part::check_number(number)?;
+        Part::check_range(&range, version)?;
+        if range != (0..version.length_bytes) {
+            let text = "Google Cloud Storage copies objects as a whole, and no ranges of them";
+            return Err(Error::Unsupported(text.to_owned()));
+        }
+        let generation = generation(version)?;
+        if !self.head(source).await?.version.is_same(version) {
+            return Err(Error::Changed);
+        }
+        Ok(Part {
+            number,
+            etag: format!("{generation} {source}"),
+            length_bytes: version.length_bytes,
+        })
+    }
+
+    async fn complete(
+        self: &Arc<Self>,
+        upload: &Upload,
+        parts: &[Part],
+        wanted: &Condition,
+    ) -> Result<Version> {
+        let mut sources = sources_of(self, upload, parts)?;
+        let mut own: Vec<Source> = sources.clone();
+        let mut level = 0;
+        while sources.len() > SOURCES_MAX {
+            level += 1;
+            sources = joined(self, upload, level, sources).await?;
+            own.extend(sources.iter().cloned());
+        }
+        own.retain(|source| source.generation.is_none());
+        let place = (upload.key.as_str(), upload.token.as_str());
+        let version = composed(self, place, &sources, wanted, &upload.metadata).await?;
+        let is_all_own = sources.iter().all(|source| source.generation.is_none());
+        let own: Vec<String> = own.into_iter().map(|source| source.name).collect();
+        // The object is made, whatever becomes of its parts.
+        let _ = clear(self, own, is_all_own).await;
+        Ok(version)
+    }
+
+    async fn abort(self: &Arc<Self>, upload: &Upload) -> Result<()> {
+        let folder = folder_of(&self.prefix, &upload.key);
+        let folder = format!("{folder}{}/", upload.id);
+        let found = below(self, &folder, LISTED_MAX).await?;
+        let names: Vec<String> = found
+            .iter()
+            .map(|part| text_of(part, "name").to_owned())
+            .collect();
+        let left = self.delete_many(&names).await?;
+        match left.into_iter().next() {
+            None => Ok(()),
+            Some((_, text)) => Err(Error::TryLater(text)),
         }
     }
-    Ok(uploads)
+
+    async fn uploads(&self, prefix: &str) -> Result<Vec<ListedUpload>> {
+        let folder = folder_of(&self.prefix, prefix);
+        let mut uploads: Vec<ListedUpload> = Vec::new();
+        for part in below(self, &folder, LISTED_MAX).await? {
+            let name = text_of(&part, "name");
+            let id = name[folder.len()..].split('/').next().unwrap_or_default();
+            let metadata = resource::metadata(&part);
+            let key = metadata.into_iter().find(|(name, _)| name == KEY);
+            let key = key.and_then(|(_, key)| String::from_utf8(key).ok());
+            let is_known = uploads.iter().any(|upload| upload.id == id);
+            if let Some(key) = key.filter(|key| !is_known && key.starts_with(prefix)) {
+                uploads.push(ListedUpload {
+                    key,
+                    id: id.to_owned(),
+                    initiated: date::iso(text_of(&part, "timeCreated")),
+                });
+            }
+        }
+        Ok(uploads)
+    }
 }

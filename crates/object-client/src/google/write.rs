@@ -2,6 +2,8 @@
 //!
 //! Each body goes with its MD5, which the server compares.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -16,8 +18,10 @@ use super::{ANSWER_BYTES_MAX, Bucket};
 use crate::activity::Kind;
 use crate::error::{Error, Result};
 use crate::json::text_of;
+use crate::provoke;
 use crate::service::{Answer, Wanted, exchange};
-use crate::settle::{Settled, TOKEN, deleted, settle, settled, token};
+use crate::settle::{Settled, TOKEN, deleted, seen, settled, token};
+use crate::store::WholeObjects;
 use crate::transport::Call;
 use crate::version::Version;
 use crate::writable::{Condition, Metadata};
@@ -106,64 +110,64 @@ pub(crate) fn made(
     }))
 }
 
-pub(crate) async fn put(
-    bucket: &Bucket,
-    key: &str,
-    body: Bytes,
-    wanted: &Condition,
-    metadata: &Metadata,
-) -> Result<Version> {
-    let token = token()?;
-    let length_bytes = body.len() as u64;
-    let digest: [u8; 16] = Md5::digest(&body).into();
-    let described = (marked(metadata, &token)?, digest);
-    let call = insert(bucket, key, body, wanted, described, &token)?;
-    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    let answer = match settled(bucket, ended, key, &token, wanted).await {
-        Ok(Settled::Answered(answer)) => answer,
-        Ok(Settled::Made(version)) => return Ok(version),
-        // What is not found of a new object is its bucket.
-        Err(Error::NotFound) if !matches!(wanted, Condition::Is(_)) => {
-            return Err(bucket.is_missing());
-        }
-        Err(error) => return Err(error),
-    };
-    if let Some(version) = made(&call, &answer, length_bytes, Some(digest))? {
-        return Ok(version);
-    }
-    let made = settle(bucket, key, &token).await?;
-    made.ok_or(Error::Changed)
-}
-
-pub(crate) async fn delete(bucket: &Bucket, key: &str, wanted: &Condition) -> Result<()> {
-    if *wanted == Condition::Absent {
-        let text = "what is absent cannot be deleted";
-        return Err(Error::Invalid(text.to_owned()));
-    }
-    let condition = condition(wanted)?;
-    let pairs: Vec<(&str, &str)> = condition
-        .as_deref()
-        .map(|text| ("ifGenerationMatch", text))
-        .into_iter()
-        .collect();
-    let call = Call::new(Kind::Delete, Method::DELETE, bucket.object(key, &pairs)?);
-    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    deleted(bucket, ended, key, wanted).await
-}
-
-/// Deletes objects by requests of many; what those leave goes one by one.
-pub(crate) async fn delete_many(bucket: &Bucket, keys: &[String]) -> Result<Vec<(String, String)>> {
-    let mut left = Vec::new();
-    for keys in keys.chunks(batch::CALLS_MAX) {
-        let gone = match keys {
-            [_] => Vec::new(),
-            _ => batch::delete(bucket, keys).await?,
+impl WholeObjects for Bucket {
+    async fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        wanted: &Condition,
+        metadata: &Metadata,
+    ) -> Result<Version> {
+        let token = token()?;
+        let length_bytes = body.len() as u64;
+        let digest: [u8; 16] = Md5::digest(&body).into();
+        let described = (marked(metadata, &token)?, digest);
+        let call = insert(self, key, body, wanted, described, &token)?;
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        let answer = match settled(self, ended, key, &token, wanted).await {
+            Ok(Settled::Answered(answer)) => answer,
+            Ok(Settled::Made(version)) => return Ok(version),
+            // What is not found of a new object is its self.
+            Err(Error::NotFound) if !matches!(wanted, Condition::Is(_)) => {
+                return Err(self.is_missing());
+            }
+            Err(error) => return Err(error),
         };
-        for key in keys.iter().filter(|key| !gone.contains(*key)) {
-            if let Err(error) = delete(bucket, key, &Condition::Always).await {
-                left.push((key.clone(), error.to_string()));
+        let named = made(&call, &answer, length_bytes, Some(digest))?;
+        seen(self, named, (key, &token), wanted).await
+    }
+
+    async fn delete(&self, key: &str, wanted: &Condition) -> Result<()> {
+        let condition = condition(wanted)?;
+        let pairs: Vec<(&str, &str)> = condition
+            .as_deref()
+            .map(|text| ("ifGenerationMatch", text))
+            .into_iter()
+            .collect();
+        let call = Call::new(Kind::Delete, Method::DELETE, self.object(key, &pairs)?);
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        deleted(self, ended, key, wanted).await
+    }
+
+    /// Deletes objects by requests of many; what those leave goes one by one.
+    async fn delete_many(self: &Arc<Self>, keys: &[String]) -> Result<Vec<(String, String)>> {
+        let mut left = Vec::new();
+        for keys in keys.chunks(batch::CALLS_MAX) {
+            let gone = match keys {
+                [_] => Vec::new(),
+                _ => batch::delete(self, keys).await?,
+            };
+            for key in keys.iter().filter(|key| !gone.contains(*key)) {
+                if let Err(error) = self.delete(key, &Condition::Always).await {
+                    left.push((key.clone(), error.to_string()));
+                }
             }
         }
+        Ok(left)
     }
-    Ok(left)
+    fn damaged_put(&self, key: &str) -> Result<Call> {
+        let body = Bytes::from_static(provoke::BODY);
+        let described = (resource::described(&Vec::new())?, provoke::WRONG_DIGEST);
+        insert(self, key, body, &Condition::Always, described, &token()?)
+    }
 }

@@ -9,7 +9,6 @@ mod listing;
 mod upload;
 mod write;
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,28 +16,22 @@ use bytes::Bytes;
 use hyper::Method;
 use pagewell_base::sync::Mutex;
 
-use crate::activity::{Activity, Kind};
+use crate::activity::Kind;
 use crate::at_once;
 use crate::error::{Error, Result};
-use crate::fetch::{End, fetch};
 use crate::inspect::inspect;
 use crate::location::Origin;
 use crate::options::Options;
 use crate::percent;
-use crate::provoke;
 use crate::refusal::Refusal;
-use crate::remote::{ListPage, ListQuery, ObjectInfo, Remote, Sink};
-use crate::runtime;
+use crate::remote::{ListPage, ListQuery, ObjectInfo};
 use crate::service::{Service, Wanted, exchange};
-use crate::settle::Store;
+
 use crate::sign::{self, Signing};
+use crate::store::{Store, Whole};
 use crate::transport::{Call, Target, Transport};
-use crate::version::Version;
-use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
 use config::Settings;
 use credentials::Credentials;
-#[cfg(test)]
-pub(crate) use write::put;
 
 /// Bytes of a key.
 const KEY_BYTES_MAX: usize = 1024;
@@ -177,48 +170,8 @@ impl Bucket {
         }
     }
 
-    async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        let is_proven = self.is_proven.load(Ordering::Relaxed);
-        let is_sure = |error: &Error| is_proven && *error == Error::NotFound;
-        inspect(self, self.object(key, &[])?, is_sure).await
-    }
-
-    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
-        let wanted = query.page_entries_max.max(1).to_string();
-        let mut pairs = vec![
-            ("list-type", "2"),
-            ("encoding-type", "url"),
-            ("prefix", query.prefix),
-            ("max-keys", wanted.as_str()),
-        ];
-        if query.delimiter {
-            pairs.push(("delimiter", "/"));
-        }
-        if let Some(token) = &query.token {
-            pairs.push(("continuation-token", token));
-        }
-        let target = self.target("", &pairs)?;
-        let shown = target.shown();
-        let call = Self::call(Kind::List, Method::GET, target, Bytes::new());
-        let answer = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX))
-            .await
-            .result?;
-        listing::page(&answer.body, query, self.raw_listings)
-            .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
-    }
-
-    async fn at_once(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
-        let call = self.get(key)?;
-        at_once::get(self, &call, key, bytes_max, write::names_others).await
-    }
-
-    fn put(&self, key: &str) -> Result<Call> {
+    fn to_put(&self, key: &str) -> Result<Call> {
         Ok(Call::new(Kind::Put, Method::PUT, self.object(key, &[])?))
-    }
-
-    pub(crate) fn get(&self, key: &str) -> Result<Call> {
-        let target = self.object(key, &[])?;
-        Ok(Self::call(Kind::Get, Method::GET, target, Bytes::new()))
     }
 }
 
@@ -271,129 +224,55 @@ impl Service for Bucket {
 }
 
 impl Store for Bucket {
-    async fn head(&self, key: &str) -> Result<ObjectInfo> {
-        Self::head(self, key).await
-    }
-}
-
-/// A [`Bucket`] for threads that wait.
-pub(crate) struct BucketRemote {
-    bucket: Arc<Bucket>,
-    prefix: String,
-}
-
-impl BucketRemote {
-    pub(crate) fn new(bucket: Bucket, prefix: String) -> Self {
-        Self {
-            bucket: Arc::new(bucket),
-            prefix,
-        }
-    }
-}
-
-impl Remote for BucketRemote {
-    fn describe(&self) -> String {
-        let place = self.bucket.place();
-        let slash = if self.prefix.is_empty() { "" } else { "/" };
+    fn describe(&self, prefix: &str) -> String {
+        let place = self.place();
+        let slash = if prefix.is_empty() { "" } else { "/" };
         let at = match place.endpoint {
             Some((origin, path)) => format!("{}{path}", origin.url()),
             None => place.region,
         };
-        format!("s3://{}{slash}{} at {at}", place.bucket, self.prefix)
+        format!("s3://{}{slash}{prefix} at {at}", place.bucket)
     }
 
-    fn head(&self, key: &str) -> Result<ObjectInfo> {
-        runtime::wait(self.bucket.head(key))
+    async fn head(&self, key: &str) -> Result<ObjectInfo> {
+        let is_proven = self.is_proven.load(Ordering::Relaxed);
+        let is_sure = |error: &Error| is_proven && *error == Error::NotFound;
+        inspect(self, self.object(key, &[])?, is_sure).await
     }
 
-    fn get(&self, key: &str, bytes_max: u64) -> Result<(ObjectInfo, Option<Bytes>)> {
-        runtime::wait(self.bucket.at_once(key, bytes_max))
+    async fn at_once(&self, key: &str, bytes_max: u64) -> Result<Option<Whole>> {
+        let call = self.get(key)?;
+        let whole = at_once::get(self, &call, key, bytes_max, write::names_others);
+        Ok(Some(whole.await?))
     }
 
-    fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
-        runtime::wait(self.bucket.list(query))
-    }
-
-    fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
-        let end = End::new(sink);
-        match self.bucket.get(key) {
-            Ok(call) => {
-                let (bucket, version) = (Arc::clone(&self.bucket), version.clone());
-                // Without threads the future is dropped, and with it the end is called.
-                let _ = runtime::begin(fetch(bucket, call, version, range, end));
-            }
-            Err(error) => end.end(Err(error)),
+    async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
+        let wanted = query.page_entries_max.max(1).to_string();
+        let mut pairs = vec![
+            ("list-type", "2"),
+            ("encoding-type", "url"),
+            ("prefix", query.prefix),
+            ("max-keys", wanted.as_str()),
+        ];
+        if query.delimiter {
+            pairs.push(("delimiter", "/"));
         }
+        if let Some(token) = &query.token {
+            pairs.push(("continuation-token", token));
+        }
+        let target = self.target("", &pairs)?;
+        let shown = target.shown();
+        let call = Self::call(Kind::List, Method::GET, target, Bytes::new());
+        let answer = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX))
+            .await
+            .result?;
+        listing::page(&answer.body, query, self.raw_listings)
+            .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
     }
 
-    fn as_writable(&self) -> Option<&dyn WritableRemote> {
-        Some(self)
-    }
-
-    fn activity(&self) -> Activity {
-        self.bucket.transport.activity()
-    }
-}
-
-impl WritableRemote for BucketRemote {
-    fn put(
-        &self,
-        key: &str,
-        body: Bytes,
-        condition: &Condition,
-        metadata: &Metadata,
-    ) -> Result<Version> {
-        runtime::wait(write::put(&self.bucket, key, body, condition, metadata))
-    }
-
-    fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
-        runtime::wait(upload::create(&self.bucket, key, metadata))
-    }
-
-    fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
-        runtime::wait(upload::part(&self.bucket, upload, number, body))
-    }
-
-    fn copy_part(
-        &self,
-        upload: &Upload,
-        number: u32,
-        source: &str,
-        version: &Version,
-        range: Range<u64>,
-    ) -> Result<Part> {
-        let copied = upload::copy(&self.bucket, upload, number, source, version, range);
-        runtime::wait(copied)
-    }
-
-    fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
-        runtime::wait(upload::complete(&self.bucket, upload, parts, condition))
-    }
-
-    fn abort(&self, upload: &Upload) -> Result<()> {
-        runtime::wait(upload::abort(&self.bucket, upload))
-    }
-
-    fn uploads(&self, prefix: &str) -> Result<Vec<ListedUpload>> {
-        runtime::wait(upload::list(&self.bucket, prefix))
-    }
-
-    fn delete(&self, key: &str, condition: &Condition) -> Result<()> {
-        runtime::wait(write::delete(&self.bucket, key, condition))
-    }
-
-    fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>> {
-        runtime::wait(write::delete_many(&self.bucket, keys))
-    }
-
-    fn compares_hashes(&self, key: &str) -> Result<bool> {
-        let put = self.bucket.put(key)?;
-        runtime::wait(provoke::compares_hashes(self.bucket.as_ref(), put))
-    }
-
-    fn honours_if_match(&self, key: &str) -> Result<bool> {
-        let get = self.bucket.get(key)?;
-        runtime::wait(provoke::honours_if_match(self.bucket.as_ref(), get))
+    fn get(&self, key: &str) -> Result<Call> {
+        let target = self.object(key, &[])?;
+        Ok(Self::call(Kind::Get, Method::GET, target, Bytes::new()))
     }
 }
 

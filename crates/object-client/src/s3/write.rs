@@ -4,6 +4,8 @@
 //! not compare the former, and one kept what had come of a body that was cut. Where the answer's
 //! ETag is the MD5 of an object it has to be this one.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue};
@@ -12,8 +14,10 @@ use super::{ANSWER_BYTES_MAX, Bucket};
 use crate::activity::Kind;
 use crate::error::{Error, Result};
 use crate::headers::{self, condition, describe};
+use crate::provoke;
 use crate::service::{Wanted, exchange};
-use crate::settle::{Settled, deleted, settle, settled, token};
+use crate::settle::{Settled, deleted, seen, settled, token};
+use crate::store::WholeObjects;
 use crate::transport::{Call, Head};
 use crate::version::{Version, quoted};
 use crate::writable::{Condition, Metadata};
@@ -56,48 +60,6 @@ pub(crate) fn etag(call: &Call, head: &Head, md5: &str) -> Result<Option<String>
     Ok(Some(etag))
 }
 
-pub(crate) async fn put(
-    bucket: &Bucket,
-    key: &str,
-    body: Bytes,
-    wanted: &Condition,
-    metadata: &Metadata,
-) -> Result<Version> {
-    let token = token()?;
-    let length_bytes = body.len() as u64;
-    let mut call = bucket.put(key)?;
-    describe::<Bucket>(&mut call.headers, metadata, &token)?;
-    condition(&mut call.headers, wanted)?;
-    let md5 = carry(&mut call, body)?;
-    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    let answer = match settled(bucket, ended, key, &token, wanted).await? {
-        Settled::Answered(answer) => answer,
-        Settled::Made(version) => return Ok(version),
-    };
-    if let Some(etag) = etag(&call, &answer.head, &md5)? {
-        return Ok(Version {
-            etag: Some(etag),
-            last_modified: None,
-            length_bytes,
-        });
-    }
-    // A server without ETags in its answers may have them elsewhere.
-    let made = settle(bucket, key, &token).await?;
-    made.ok_or(Error::Changed)
-}
-
-pub(crate) async fn delete(bucket: &Bucket, key: &str, wanted: &Condition) -> Result<()> {
-    if *wanted == Condition::Absent {
-        let text = "what is absent cannot be deleted";
-        return Err(Error::Invalid(text.to_owned()));
-    }
-    let target = bucket.object(key, &[])?;
-    let mut call = Call::new(Kind::Delete, Method::DELETE, target);
-    condition(&mut call.headers, wanted)?;
-    let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    deleted(bucket, ended, key, wanted).await
-}
-
 /// The body of a request to delete many.
 fn names(keys: &[String]) -> String {
     let mut text = String::from(
@@ -112,31 +74,68 @@ fn names(keys: &[String]) -> String {
     text
 }
 
-pub(crate) async fn delete_many(bucket: &Bucket, keys: &[String]) -> Result<Vec<(String, String)>> {
-    let mut left = Vec::new();
-    for keys in keys.chunks(DELETED_MAX) {
-        let target = bucket.target("", &[("delete", "")])?;
-        let shown = target.shown();
-        let mut call = Call::new(Kind::Delete, Method::POST, target);
-        let media_type = HeaderValue::from_static("application/xml");
-        call.headers.insert(CONTENT_TYPE, media_type);
-        carry(&mut call, Bytes::from(names(keys)))?;
-        let answer = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX))
-            .await
-            .result?;
-        let wrong = |text: String| Error::Protocol(format!("{shown}: {text}"));
-        let document = xml::parse(&answer.body).map_err(wrong)?;
-        if !document.name.starts_with("Delete") {
-            return Err(wrong(format!("the answer is a {}", document.name)));
-        }
-        let failed = document.all("Error").filter_map(|error| {
-            let code = error.text_of("Code");
-            let is_gone = code == "NoSuchKey";
-            let text = format!("{code}: {}", error.text_of("Message"));
-            let text = pagewell_base::line::one_line(&text);
-            (!is_gone).then(|| (error.text_of("Key").to_owned(), text))
-        });
-        left.extend(failed);
+impl WholeObjects for Bucket {
+    async fn put(
+        &self,
+        key: &str,
+        body: Bytes,
+        wanted: &Condition,
+        metadata: &Metadata,
+    ) -> Result<Version> {
+        let token = token()?;
+        let length_bytes = body.len() as u64;
+        let mut call = self.to_put(key)?;
+        describe::<Bucket>(&mut call.headers, metadata, &token)?;
+        condition(&mut call.headers, wanted)?;
+        let md5 = carry(&mut call, body)?;
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        let answer = match settled(self, ended, key, &token, wanted).await? {
+            Settled::Answered(answer) => answer,
+            Settled::Made(version) => return Ok(version),
+        };
+        let etag = etag(&call, &answer.head, &md5)?;
+        // A server without ETags in its answers may have them elsewhere.
+        let named = etag.map(|etag| Version::made(etag, length_bytes));
+        seen(self, named, (key, &token), wanted).await
     }
-    Ok(left)
+
+    async fn delete(&self, key: &str, wanted: &Condition) -> Result<()> {
+        let target = self.object(key, &[])?;
+        let mut call = Call::new(Kind::Delete, Method::DELETE, target);
+        condition(&mut call.headers, wanted)?;
+        let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
+        deleted(self, ended, key, wanted).await
+    }
+
+    async fn delete_many(self: &Arc<Self>, keys: &[String]) -> Result<Vec<(String, String)>> {
+        let mut left = Vec::new();
+        for keys in keys.chunks(DELETED_MAX) {
+            let target = self.target("", &[("delete", "")])?;
+            let shown = target.shown();
+            let mut call = Call::new(Kind::Delete, Method::POST, target);
+            let media_type = HeaderValue::from_static("application/xml");
+            call.headers.insert(CONTENT_TYPE, media_type);
+            carry(&mut call, Bytes::from(names(keys)))?;
+            let answer = exchange(self.as_ref(), &call, Wanted::Body(ANSWER_BYTES_MAX))
+                .await
+                .result?;
+            let wrong = |text: String| Error::Protocol(format!("{shown}: {text}"));
+            let document = xml::parse(&answer.body).map_err(wrong)?;
+            if !document.name.starts_with("Delete") {
+                return Err(wrong(format!("the answer is a {}", document.name)));
+            }
+            let failed = document.all("Error").filter_map(|error| {
+                let code = error.text_of("Code");
+                let is_gone = code == "NoSuchKey";
+                let text = format!("{code}: {}", error.text_of("Message"));
+                let text = pagewell_base::line::one_line(&text);
+                (!is_gone).then(|| (error.text_of("Key").to_owned(), text))
+            });
+            left.extend(failed);
+        }
+        Ok(left)
+    }
+    fn damaged_put(&self, key: &str) -> Result<Call> {
+        provoke::damaged(self.to_put(key)?)
+    }
 }

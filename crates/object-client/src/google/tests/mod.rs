@@ -5,9 +5,17 @@ mod tokens;
 mod writing;
 
 use super::*;
+use crate::fetch::{End, fetch};
+use crate::provoke;
+use crate::store::{Uploads as _, WholeObjects as _};
 use crate::testing::{Collector, Script, Scripted, Step, reply};
+use crate::version::Version;
+use crate::writable::{Condition, Part, Upload};
+use bytes::Bytes;
 use serde_json::json;
 use server::{Fault, server};
+use std::ops::Range;
+use std::sync::Arc;
 
 fn options() -> Options {
     Options {
@@ -129,7 +137,10 @@ async fn a_base_stands_before_all_paths() {
     let transport = Transport::over(Box::new(Scripted(Script::new([]))), &options());
     let place = ("b".to_owned(), "a/b".to_owned());
     let bucket = Bucket::with(place, endpoint, None, transport);
-    assert_eq!(bucket.describe(), "gs://b/a/b at http://store:4443/base");
+    assert_eq!(
+        bucket.describe("a/b"),
+        "gs://b/a/b at http://store:4443/base"
+    );
     let target = bucket.object("k", &[]).expect("a target");
     assert_eq!(target.path_and_query, "/base/storage/v1/b/b/o/k");
     let target = bucket.upload("k", &[("name", "k")]).expect("a target");
@@ -274,15 +285,12 @@ async fn pages_are_asked_for_by_their_tokens() {
         token: None,
         page_entries_max: 5000,
     };
-    let page = listing::list(&bucket, &query).await.expect("a page");
+    let page = bucket.list(&query).await.expect("a page");
     assert_eq!((page.objects.len(), page.prefixes.len()), (1, 1));
     query.token = page.next;
-    let page = listing::list(&bucket, &query).await.expect("a page");
+    let page = bucket.list(&query).await.expect("a page");
     assert_eq!(page, ListPage::default());
-    assert!(matches!(
-        listing::list(&bucket, &query).await,
-        Err(Error::Protocol(_))
-    ));
+    assert!(matches!(bucket.list(&query).await, Err(Error::Protocol(_))));
     let lines = script.lines();
     assert!(lines[0].starts_with("GET /storage/v1/b/bucket/o?delimiter=%2F&fields="));
     assert!(lines[0].ends_with("&maxResults=1000&prefix=p%2F&prettyPrint=false"));

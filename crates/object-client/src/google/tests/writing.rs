@@ -24,7 +24,9 @@ async fn put(
         ("mode".to_owned(), b"33188".to_vec()),
         (TOKEN.to_owned(), b"that of before".to_vec()),
     ];
-    write::put(bucket, key, Bytes::from_static(body), condition, &metadata).await
+    bucket
+        .put(key, Bytes::from_static(body), condition, &metadata)
+        .await
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +60,9 @@ async fn an_object_is_made_under_its_condition() {
     let refused = put(&missing, "k", b"", &Condition::Always).await;
     assert!(matches!(refused, Err(Error::Invalid(text)) if text.contains("no bucket bucket")));
     let binary = vec![("x".to_owned(), vec![0xff])];
-    let refused = write::put(&bucket, "k", Bytes::new(), &Condition::Always, &binary).await;
+    let refused = bucket
+        .put("k", Bytes::new(), &Condition::Always, &binary)
+        .await;
     assert!(matches!(refused, Err(Error::Invalid(_))));
     assert_eq!(server.lock().objects["a b"].bytes, b"");
 }
@@ -124,22 +128,14 @@ async fn objects_go_under_their_condition() {
     let (server, script) = server();
     let bucket = bucket_of(&script, "");
     let generation = server.lock().place("k", b"one", json!({}));
-    assert_eq!(
-        write::delete(&bucket, "k", &is(99)).await,
-        Err(Error::Changed)
-    );
+    assert_eq!(bucket.delete("k", &is(99)).await, Err(Error::Changed));
     server.lock().faults.push_back(Some(Fault::Lost));
-    assert_eq!(write::delete(&bucket, "k", &is(generation)).await, Ok(()));
+    assert_eq!(bucket.delete("k", &is(generation)).await, Ok(()));
+    assert_eq!(bucket.delete("k", &Condition::Always).await, Ok(()));
     assert_eq!(
-        write::delete(&bucket, "k", &Condition::Always).await,
-        Ok(())
-    );
-    assert_eq!(
-        write::delete(&bucket, "k", &is(generation)).await,
+        bucket.delete("k", &is(generation)).await,
         Err(Error::NotFound)
     );
-    let refused = write::delete(&bucket, "k", &Condition::Absent).await;
-    assert!(matches!(refused, Err(Error::Invalid(_))));
 }
 
 #[tokio::test(start_paused = true)]
@@ -153,7 +149,7 @@ async fn many_objects_go_by_a_hundred() {
         server.lock().place(key, b"", json!({}));
     }
     server.lock().objects.remove(&keys[7]);
-    assert_eq!(write::delete_many(&bucket, &keys).await, Ok(Vec::new()));
+    assert_eq!(bucket.delete_many(&keys).await, Ok(Vec::new()));
     assert!(server.lock().objects.is_empty());
     let methods: Vec<_> = script
         .lines()
@@ -169,7 +165,7 @@ async fn many_objects_go_by_a_hundred() {
         }
         let fault = refuses.then_some(Fault::Refused(404, "notFound"));
         server.lock().faults.push_back(fault);
-        assert_eq!(write::delete_many(&bucket, &keys).await, Ok(Vec::new()));
+        assert_eq!(bucket.delete_many(&keys).await, Ok(Vec::new()));
         assert!(server.lock().objects.is_empty());
     }
 }
@@ -178,7 +174,7 @@ async fn parts_of(bucket: &Bucket, upload: &Upload, count: u32) -> Vec<Part> {
     let mut parts = Vec::new();
     for number in 1..=count {
         let body = Bytes::from(format!("part {number};"));
-        let part = upload::part(bucket, upload, number, body).await;
+        let part = bucket.upload_part(upload, number, body).await;
         parts.push(part.expect("a part"));
     }
     parts
@@ -189,9 +185,12 @@ fn all(count: u32) -> Vec<u8> {
     parts.collect::<String>().into_bytes()
 }
 
-fn begun(bucket: &Bucket, key: &str) -> Upload {
+async fn begun(bucket: &Bucket, key: &str) -> Upload {
     let metadata = vec![("mode".to_owned(), b"33188".to_vec())];
-    upload::create(bucket, key, &metadata).expect("an upload")
+    bucket
+        .create_upload(key, &metadata)
+        .await
+        .expect("an upload")
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,18 +199,18 @@ async fn an_object_is_composed_of_parts_in_a_tree() {
         let (server, script) = server();
         server.lock().keeps_sources = keeps_sources;
         let bucket = bucket_of(&script, "root");
-        let upload = begun(&bucket, "root/a/k");
+        let upload = begun(&bucket, "root/a/k").await;
         let parts = parts_of(&bucket, &upload, count).await;
         for key in server.lock().keys() {
             assert!(key.starts_with("root/.pagewell/parts/"), "{key}");
         }
-        let listed = upload::list(&bucket, "root/a/").await.expect("uploads");
+        let listed = bucket.uploads("root/a/").await.expect("uploads");
         assert_eq!(
             (listed[0].key.as_str(), &listed[0].id),
             ("root/a/k", &upload.id)
         );
         assert!(listed.len() == 1 && listed[0].initiated.is_some());
-        let made = upload::complete(&bucket, &upload, &parts, &Condition::Absent).await;
+        let made = bucket.complete(&upload, &parts, &Condition::Absent).await;
         let made = made.expect("an object");
         // Nothing else is left, whether the server has removed the parts or not.
         let server = server.lock();
@@ -230,18 +229,18 @@ async fn an_end_has_a_condition_and_can_be_given_up() {
     let bucket = bucket_of(&script, "");
     let generation = server.lock().place("k", b"another's", json!({}));
     for (condition, expected) in [(Condition::Absent, Error::Exists), (is(99), Error::Changed)] {
-        let upload = begun(&bucket, "k");
+        let upload = begun(&bucket, "k").await;
         let parts = parts_of(&bucket, &upload, 40).await;
-        let refused = upload::complete(&bucket, &upload, &parts, &condition).await;
+        let refused = bucket.complete(&upload, &parts, &condition).await;
         assert_eq!(refused, Err(expected));
         assert_eq!(server.lock().objects["k"].bytes, b"another's");
-        assert_eq!(upload::abort(&bucket, &upload).await, Ok(()));
+        assert_eq!(bucket.abort(&upload).await, Ok(()));
         assert_eq!(server.lock().keys(), ["k"]);
-        assert_eq!(upload::abort(&bucket, &upload).await, Ok(()));
+        assert_eq!(bucket.abort(&upload).await, Ok(()));
     }
-    let upload = begun(&bucket, "k");
+    let upload = begun(&bucket, "k").await;
     let parts = parts_of(&bucket, &upload, 2).await;
-    let made = upload::complete(&bucket, &upload, &parts, &is(generation)).await;
+    let made = bucket.complete(&upload, &parts, &is(generation)).await;
     assert!(made.is_ok() && server.lock().objects["k"].bytes == all(2));
 }
 
@@ -252,14 +251,14 @@ async fn a_completion_knows_itself() {
     for lost in 0..40 {
         let (server, script) = server();
         let bucket = bucket_of(&script, "");
-        let upload = begun(&bucket, "k");
+        let upload = begun(&bucket, "k").await;
         let before = (0..lost).map(|_| None);
         server
             .lock()
             .faults
             .extend(before.chain([Some(Fault::Lost)]));
         let parts = parts_of(&bucket, &upload, 33).await;
-        let made = upload::complete(&bucket, &upload, &parts, &Condition::Absent).await;
+        let made = bucket.complete(&upload, &parts, &Condition::Absent).await;
         let server = server.lock();
         assert_eq!(server.objects["k"].bytes, all(33), "{lost}");
         let etag = resource::tag(server.objects["k"].generation, false);
@@ -275,34 +274,39 @@ async fn an_object_as_a_whole_is_a_part_without_bytes() {
     let generation = server.lock().place("k", b"old;", json!({}));
     let version = bucket.head("k").await.expect("an object").version;
     // What is appended.
-    let upload = begun(&bucket, "k");
-    let copied = upload::copy(&bucket, 1, "k", &version, 0..4).await;
-    let tail = upload::part(&bucket, &upload, 2, Bytes::from_static(b"tail")).await;
+    let upload = begun(&bucket, "k").await;
+    let copied = bucket.copy_part(&upload, 1, "k", &version, 0..4).await;
+    let tail = bucket
+        .upload_part(&upload, 2, Bytes::from_static(b"tail"))
+        .await;
     let parts = [copied.expect("a part"), tail.expect("a part")];
-    let made = upload::complete(&bucket, &upload, &parts, &is(generation)).await;
+    let made = bucket.complete(&upload, &parts, &is(generation)).await;
     let made = made.expect("an object");
     assert_eq!(server.lock().objects["k"].bytes, b"old;tail");
     assert_eq!(server.lock().keys(), ["k"]);
     // What gets another key, which may hold spaces.
-    let upload = begun(&bucket, "other key");
-    let copied = upload::copy(&bucket, 1, "k", &made, 0..8)
+    let upload = begun(&bucket, "other key").await;
+    let copied = bucket
+        .copy_part(&upload, 1, "k", &made, 0..8)
         .await
         .expect("a part");
     let copied = [copied];
-    let moved = upload::complete(&bucket, &upload, &copied, &Condition::Absent).await;
+    let moved = bucket.complete(&upload, &copied, &Condition::Absent).await;
     assert_eq!(server.lock().keys(), ["k", "other key"]);
-    let again = upload::copy(&bucket, 1, "other key", &moved.expect("an object"), 0..8).await;
+    let again = bucket
+        .copy_part(&upload, 1, "other key", &moved.expect("an object"), 0..8)
+        .await;
     assert!(again.is_ok());
     // Neither another version nor a range.
     assert_eq!(
-        upload::copy(&bucket, 1, "k", &version, 0..4).await,
+        bucket.copy_part(&upload, 1, "k", &version, 0..4).await,
         Err(Error::Changed)
     );
-    let range = upload::copy(&bucket, 1, "k", &made, 1..8).await;
+    let range = bucket.copy_part(&upload, 1, "k", &made, 1..8).await;
     assert!(matches!(range, Err(Error::Unsupported(_))));
     // The compose compares, too.
     server.lock().place("k", b"newer", json!({}));
-    let stale = upload::complete(&bucket, &upload, &copied, &Condition::Always).await;
+    let stale = bucket.complete(&upload, &copied, &Condition::Always).await;
     assert_eq!(stale, Err(Error::Changed));
     assert_eq!(server.lock().objects["other key"].bytes, b"old;tail");
 }
@@ -317,24 +321,33 @@ async fn a_compose_that_is_refused_with_a_copy_says_so() {
         last_modified: None,
         length_bytes: 4,
     };
-    let upload = begun(&bucket, "k");
-    let copied = upload::copy(&bucket, 1, "k", &version, 0..4)
+    let upload = begun(&bucket, "k").await;
+    let copied = bucket
+        .copy_part(&upload, 1, "k", &version, 0..4)
         .await
         .expect("a part");
-    let made = upload::complete(&bucket, &upload, &[copied], &is(7)).await;
+    let made = bucket.complete(&upload, &[copied], &is(7)).await;
     assert!(matches!(made, Err(Error::Unsupported(_))), "{made:?}");
+}
+
+async fn compares_hashes(bucket: &Arc<Bucket>) -> Result<bool> {
+    provoke::compares_hashes(bucket.as_ref(), bucket.damaged_put("k").expect("a call")).await
+}
+
+async fn honours_if_match(bucket: &Arc<Bucket>) -> Result<bool> {
+    provoke::honours_if_match(bucket.as_ref(), bucket.get("k").expect("a call")).await
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_is_asked_what_it_refuses() {
     let (server, script) = server();
     let bucket = bucket_of(&script, "");
-    assert_eq!(probe::compares_hashes(&bucket, "k").await, Ok(true));
+    assert_eq!(compares_hashes(&bucket).await, Ok(true));
     server.lock().place("k", b"x", json!({}));
     server.lock().place("k", b"x", json!({}));
-    assert_eq!(probe::honours_if_match(&bucket, "k").await, Ok(true));
+    assert_eq!(honours_if_match(&bucket).await, Ok(true));
     let kept = r#"{"size": "22", "generation": "7"}"#;
     let (careless, _) = of_steps(vec![answer(200, kept), answer(200, "x")]);
-    assert_eq!(probe::compares_hashes(&careless, "k").await, Ok(false));
-    assert_eq!(probe::honours_if_match(&careless, "k").await, Ok(false));
+    assert_eq!(compares_hashes(&careless).await, Ok(false));
+    assert_eq!(honours_if_match(&careless).await, Ok(false));
 }
