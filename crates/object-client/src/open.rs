@@ -74,9 +74,11 @@ const OF_OTHERS: &Named = &[
     ("AZURE_CONFIG_DIR", ".azure"),
     ("SSL_CERT_FILE", ""),
 ];
-const OF_GOOGLE: &Named = &[(APPLICATION_CREDENTIALS, GCLOUD), ("SSL_CERT_FILE", "")];
+const OF_GOOGLE: &Named = &[
+    (APPLICATION_CREDENTIALS, ".config/gcloud"),
+    ("SSL_CERT_FILE", ""),
+];
 const APPLICATION_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
-const GCLOUD: &str = ".config/gcloud";
 /// Where a file of credentials names another that holds a token of someone else.
 const TOKEN_FILE: &str = "/credential_source/file";
 
@@ -108,6 +110,8 @@ pub fn files_of(url: &str, options: &Options) -> Result<Vec<PathBuf>> {
         if matches!(location, Location::Google { .. }) {
             let file = std::env::var(APPLICATION_CREDENTIALS).ok();
             files.extend(file.and_then(|file| token_file_of(&file)));
+            let configurations = std::env::var_os("XDG_CONFIG_HOME").map(PathBuf::from);
+            files.extend(configurations.map(|folder| folder.join("gcloud")));
         }
     }
     Ok(files)
@@ -130,8 +134,9 @@ mod tests {
         let has_home = std::env::var_os("HOME").is_some();
         assert_eq!(has_config(&files("s3://b/p")), has_home);
         assert!(!has_config(&files("s3://b/p?anonymous=true")));
-        let has_gcloud = |files: &[PathBuf]| files.iter().any(|file| file.ends_with(GCLOUD));
-        assert_eq!(has_gcloud(&files("gs://b/p")), has_home);
+        let has_gcloud = |files: &[PathBuf]| files.iter().any(|file| file.ends_with("gcloud"));
+        let has_folder = has_home || std::env::var_os("XDG_CONFIG_HOME").is_some();
+        assert_eq!(has_gcloud(&files("gs://b/p")), has_folder);
         assert!(!has_config(&files("gs://b/p")) && !has_gcloud(&files("s3://b/p")));
         assert!(!has_gcloud(&files("gs://b/p?anonymous=true")));
         let of_web = files("https://h/f");

@@ -189,9 +189,13 @@ async fn joined(
     let groups = sources.chunks(SOURCES_MAX);
     let mut came: Vec<Option<Source>> = vec![None; groups.len()];
     let mut working = JoinSet::new();
+    let mut ended = Ok(());
     for (number, group) in groups.map(<[Source]>::to_vec).enumerate() {
         if working.len() >= PARALLEL_MAX {
-            take(&mut working, &mut came).await?;
+            ended = take(&mut working, &mut came).await;
+        }
+        if ended.is_err() {
+            break;
         }
         let name = name_of(bucket, upload, level, number + 1);
         let (bucket, upload) = (Arc::clone(bucket), upload.clone());
@@ -208,10 +212,12 @@ async fn joined(
             Ok((number, source))
         });
     }
+    // What runs is not given up with the first that fails: it would leave objects behind later.
     while !working.is_empty() {
-        take(&mut working, &mut came).await?;
+        let taken = take(&mut working, &mut came).await;
+        ended = ended.and(taken);
     }
-    Ok(came.into_iter().flatten().collect())
+    ended.map(|()| came.into_iter().flatten().collect())
 }
 
 /// Waits for a compose.

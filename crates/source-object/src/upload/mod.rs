@@ -42,7 +42,7 @@ pub(crate) struct Uploader {
 
 impl Uploader {
     /// `can_copy`: the store copies parts, and refuses to when it has another version than the one
-    /// that is named. One that turns out not to copy is not asked again.
+    /// that is named. One that turns out not to copy ranges is not asked again.
     pub(crate) fn new(sizes: Sizes, budget: Budget, can_copy: bool) -> Self {
         Self {
             sizes,
@@ -95,7 +95,9 @@ impl Uploader {
         if result.is_ok() || !job.is_copying_refused.load(Ordering::Acquire) {
             return result;
         }
-        if self.can_copy.swap(false, Ordering::AcqRel) {
+        // A store that copies whole objects refuses one for what it is, and not all.
+        let copies_none = job.store.copies() == Copies::Ranges;
+        if copies_none && self.can_copy.swap(false, Ordering::AcqRel) {
             let place = remote.describe();
             tracing::warn!("{place}: the store copies no parts, so all bytes of files are sent");
         }

@@ -324,6 +324,26 @@ fn a_store_that_copies_nothing_gets_all_bytes() {
 }
 
 #[test]
+fn one_object_that_is_not_copied_says_nothing_of_others() {
+    let store = Arc::new(Store::new(PART, 1_000).of_whole_copies());
+    let (notes, uploader) = (Open::default(), uploader());
+    store.hook(|_, asked| match asked {
+        Asked::Copy(..) => Fault::Before(Error::Unsupported("of a class of its own".to_owned())),
+        _ => Fault::None,
+    });
+    for is_refused in [true, false] {
+        let case = Case::changed(&store, pattern(20_000, 1), 20_000, b"abcd");
+        case.upload(&uploader, &store, &notes).unwrap();
+        assert_eq!(store.bytes("key").unwrap(), case.bytes);
+        let asked = store.asked();
+        let is_copy = |asked: &Asked| matches!(asked, Asked::Copy(..));
+        assert_eq!(asked.iter().filter(|asked| is_copy(asked)).count(), 1);
+        assert_eq!(sent(&asked), if is_refused { 20_004 } else { 4 });
+        store.unhook();
+    }
+}
+
+#[test]
 fn an_object_is_copied_as_a_whole_or_not_at_all() {
     let store = Arc::new(Store::new(PART, 1_000).of_whole_copies());
     let notes = Open::default();
