@@ -153,7 +153,7 @@ async fn part<S: Service>(
     })?;
     call.headers.insert(RANGE, range);
     service.pin(call, progress.version).map_err(Stopped::Over)?;
-    service.prepare(call).await.map_err(Stopped::Over)?;
+    service.prepare(call).await.map_err(Failure::unready)?;
     let mut reply = service.transport().follow(call).await?;
     if !reply.head().status.is_success() {
         let body = reply.collect(REFUSAL_BYTES_MAX).await?.unwrap_or_default();

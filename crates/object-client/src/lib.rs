@@ -33,6 +33,7 @@ mod headers;
 mod histories;
 mod inspect;
 mod json;
+mod kept;
 mod location;
 mod lookup;
 mod open;

@@ -22,6 +22,8 @@ pub(crate) struct Refusal {
     pub code: String,
     /// The region that the server names.
     pub region: Option<String>,
+    /// Whether the server wants to be shown who asks (401).
+    pub is_unauthenticated: bool,
 }
 
 impl From<Failure> for Refusal {
@@ -30,6 +32,7 @@ impl From<Failure> for Refusal {
             failure,
             code: String::new(),
             region: None,
+            is_unauthenticated: false,
         }
     }
 }
@@ -74,6 +77,7 @@ impl Refusal {
             },
             code,
             region: region.or(said.region),
+            is_unauthenticated: status == StatusCode::UNAUTHORIZED,
         }
     }
 }

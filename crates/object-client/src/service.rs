@@ -155,7 +155,7 @@ pub(crate) async fn attempt<S: Service>(
     service
         .prepare(tried)
         .await
-        .map_err(|error| Refusal::from(Failure::lasting(error)))?;
+        .map_err(|error| Refusal::from(Failure::unready(error)))?;
     let mut reply = service.transport().follow(tried).await?;
     let head = reply.head().clone();
     let is_success = head.status.is_success();

@@ -23,6 +23,7 @@ use reqsign_core::Context;
 use serde_json::Value;
 
 use crate::error::{Error, Result};
+use crate::kept::Ends;
 use crate::percent;
 
 const RESOURCE: &str = "https://storage.azure.com/";
@@ -30,30 +31,25 @@ const SCOPE: &str = "https://storage.azure.com/.default";
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 const MACHINE: &str = "http://169.254.169.254/metadata/identity/oauth2/token";
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// A token is not used when it has less time than this.
-const MARGIN: Duration = Duration::from_secs(120);
 /// How long one is believed that does not say when it ends.
-const UNSAID: Duration = Duration::from_secs(300);
+const UNSAID: Duration = Duration::from_secs(420);
 /// Characters of a server's text that people are shown.
 const SHOWN_MAX: usize = 200;
 
 /// A token, and until when it is good.
+#[derive(Clone)]
 pub(crate) struct Token {
     header: HeaderValue,
     until: SystemTime,
 }
 
+impl Ends for Token {
+    fn lasts(&self, time: Duration) -> bool {
+        SystemTime::now() + time < self.until
+    }
+}
+
 impl Token {
-    /// Whether it can be used for a while.
-    pub(crate) fn is_good(&self, now: SystemTime) -> bool {
-        now + MARGIN < self.until
-    }
-
-    /// Whether it can be used at all.
-    pub(crate) fn lives(&self, now: SystemTime) -> bool {
-        now < self.until
-    }
-
     /// The header `Authorization`.
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
@@ -81,7 +77,7 @@ impl Token {
         let until = at.or_else(|| Some(now + seconds("expires_in")?));
         Some(Self {
             header,
-            until: until.unwrap_or(now + UNSAID + MARGIN),
+            until: until.unwrap_or(now + UNSAID),
         })
     }
 }
@@ -288,7 +284,7 @@ mod tests {
 
     async fn found(variables: &[(&str, &str)], script: &Arc<Script>) -> String {
         let token = find(&context(variables, script)).await.expect("a token");
-        assert!(token.is_good(SystemTime::now()));
+        assert!(token.lasts(Duration::from_secs(120)));
         token.header().to_str().expect("text").to_owned()
     }
 
@@ -382,9 +378,9 @@ mod tests {
         let later = |seconds| now + Duration::from_secs(seconds);
         let token = of(r#"{"accessToken": "a", "expires_on": 1000300, "expiresOn": "x"}"#);
         let token = token.expect("a token");
-        assert!(token.is_good(later(179)) && !token.is_good(later(180)));
+        assert_eq!(token.until, later(300));
         let unsaid = of(r#"{"access_token": "a"}"#).expect("a token");
-        assert!(unsaid.is_good(later(299)) && !unsaid.is_good(later(300)));
+        assert_eq!(unsaid.until, later(420));
         for wrong in [
             "",
             "[]",

@@ -3,24 +3,36 @@
 //! reqsign. A file may be that of a service account, of a user, of a workload identity or of an
 //! impersonation.
 //!
-//! A token is kept until shortly before it expires, and goes to no server without TLS.
+//! A token goes to no server without TLS.
 //!
 //! Weaknesses: `token_uri` of a file is not looked at; a file of gcloud that is damaged counts as
 //! none.
 
+use std::time::Duration;
+
 use hyper::header::HeaderValue;
 use pagewell_base::line::one_line;
-use reqsign_core::{Context, Env, OsEnv, ProvideCredential};
+use reqsign_core::time::Timestamp;
+use reqsign_core::{Context, Env, OsEnv, ProvideCredential, SigningCredential as _};
 use reqsign_google::{
-    Credential, DefaultCredentialProvider, EnvCredentialProvider,
-    ServiceAccountTokenCredentialProvider,
+    DefaultCredentialProvider, EnvCredentialProvider, ServiceAccountTokenCredentialProvider, Token,
 };
-use tokio::sync::Mutex;
 
 use crate::error::{Error, Result};
+use crate::kept::{Ends, Kept};
 use crate::lookup;
 use crate::options::Options;
 use crate::transport::Transport;
+
+/// A token that was found.
+#[derive(Clone)]
+struct Held(Token);
+
+impl Ends for Held {
+    fn lasts(&self, time: Duration) -> bool {
+        self.0.is_valid_at(Timestamp::now() + time)
+    }
+}
 
 /// Where tokens come from.
 pub(crate) struct Credentials {
@@ -29,7 +41,7 @@ pub(crate) struct Credentials {
     /// What is looked at without one.
     others: DefaultCredentialProvider,
     context: Context,
-    known: Mutex<Option<Credential>>,
+    known: Kept<Held>,
 }
 
 impl Credentials {
@@ -43,7 +55,7 @@ impl Credentials {
             named: EnvCredentialProvider::new(),
             others: DefaultCredentialProvider::builder().no_env().build(),
             context: lookup::context(environment, transport),
-            known: Mutex::new(None),
+            known: Kept::default(),
         }
     }
 
@@ -52,24 +64,15 @@ impl Credentials {
     /// # Errors
     /// [`Error::Denied`] when there is none.
     pub(crate) async fn header(&self) -> Result<HeaderValue> {
-        // Those that come at the same time wait for one look.
-        let mut known = self.known.lock().await;
-        let fresh = known.take().filter(Credential::has_valid_token);
-        let credential = match fresh {
-            Some(credential) => credential,
-            None => self.find().await?,
-        };
-        let token = credential.token.as_ref();
-        let token = token.map_or("", |token| token.access_token.as_str());
-        let header = HeaderValue::try_from(format!("Bearer {token}"));
+        let token = self.known.get(self.find()).await?.0;
+        let header = HeaderValue::try_from(format!("Bearer {}", token.access_token));
         let mut header =
             header.map_err(|_| Error::Denied("a token of Google is no text".to_owned()))?;
         header.set_sensitive(true);
-        *known = Some(credential);
         Ok(header)
     }
 
-    async fn find(&self) -> Result<Credential> {
+    async fn find(&self) -> Result<Held> {
         let how = "GOOGLE_APPLICATION_CREDENTIALS, `gcloud auth application-default login`, or \
                    ?anonymous=true";
         let refused = |error: reqsign_core::Error| {
@@ -93,16 +96,14 @@ impl Credentials {
                 .await
                 .map_err(refused)?;
         }
-        found
-            .filter(Credential::has_token)
+        let token = found.and_then(|found| found.token);
+        token
+            .map(Held)
             .ok_or_else(|| Error::Denied(format!("no token of Google: give {how}")))
     }
 
     /// Forgets a token that a server refuses, and says whether another may be found.
     pub(crate) fn forget(&self) -> bool {
-        // Where it is locked, a new one is looked for already.
-        self.known
-            .try_lock()
-            .map_or(true, |mut known| known.take().is_some())
+        self.known.forget()
     }
 }

@@ -239,11 +239,8 @@ impl Service for Bucket {
 
     /// That a token has expired, or was taken back.
     fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
-        let is_refused = matches!(
-            refusal.code.as_str(),
-            "authError" | "UNAUTHENTICATED" | "required"
-        );
-        let credentials = self.credentials.as_ref().filter(|_| is_refused);
+        let credentials = self.credentials.as_ref();
+        let credentials = credentials.filter(|_| refusal.is_unauthenticated);
         credentials.is_some_and(Credentials::forget)
     }
 

@@ -1,19 +1,20 @@
 //! Keys: those that were given, or what the chain of the AWS tools finds (environment, files, SSO,
 //! web identity, a program, ECS, IMDS), by the library reqsign.
 //!
-//! They are kept until shortly before they expire.
-//!
 //! Weaknesses: the chain does not know `role_arn` with `source_profile`, renews no token of single
 //! sign-on, and takes a command of `credential_process` apart at spaces. The AWS command line
 //! helps: `credential_process = aws configure export-credentials --profile NAME --format process`.
 
+use std::time::Duration;
+
 use pagewell_base::line::one_line;
 use reqsign_aws_core::{Credential, DefaultCredentialProvider, SSOCredentialProvider};
+use reqsign_core::time::Timestamp;
 use reqsign_core::{Context, Env, OsEnv, ProvideCredential, SigningCredential};
-use tokio::sync::Mutex;
 
 use super::config::Settings;
 use crate::error::{Error, Result};
+use crate::kept::{Ends, Kept};
 use crate::lookup;
 use crate::options::{Keys, Options};
 use crate::transport::Transport;
@@ -23,7 +24,7 @@ pub(crate) struct Credentials {
     given: Option<Keys>,
     provider: DefaultCredentialProvider,
     context: Context,
-    known: Mutex<Option<Credential>>,
+    known: Kept<Credential>,
 }
 
 impl Credentials {
@@ -59,7 +60,7 @@ impl Credentials {
             given: options.keys.clone(),
             provider: builder.build(),
             context: lookup::context(environment, transport),
-            known: Mutex::new(None),
+            known: Kept::default(),
         }
     }
 
@@ -71,43 +72,36 @@ impl Credentials {
         if let Some(keys) = &self.given {
             return Ok(keys.clone());
         }
-        // Those that come at the same time wait for one look.
-        let mut known = self.known.lock().await;
-        if let Some(credential) = known.as_ref().filter(|found| found.is_valid()) {
-            return Ok(keys(credential));
-        }
+        let credential = self.known.get(self.find()).await?;
+        Ok(Keys {
+            access_key_id: credential.access_key_id,
+            secret_access_key: credential.secret_access_key,
+            session_token: credential.session_token,
+        })
+    }
+
+    async fn find(&self) -> Result<Credential> {
         let found = self.provider.provide_credential(&self.context).await;
         let found = found.map_err(|error| {
             let text = one_line(&format!("keys of S3: {error}"));
             Error::Denied(text)
         })?;
-        let credential = found.ok_or_else(|| {
+        found.ok_or_else(|| {
             let text = "no keys of S3: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile of \
                         the AWS tools, or ?anonymous=true";
             Error::Denied(text.to_owned())
-        })?;
-        let found = keys(&credential);
-        *known = Some(credential);
-        Ok(found)
+        })
     }
 
     /// Forgets keys that a server calls expired, and says whether others may be found.
     pub(crate) fn forget(&self) -> bool {
-        if self.given.is_some() {
-            return false;
-        }
-        // Where it is locked, new ones are looked for already.
-        self.known
-            .try_lock()
-            .map_or(true, |mut known| known.take().is_some())
+        self.given.is_none() && self.known.forget()
     }
 }
 
-fn keys(credential: &Credential) -> Keys {
-    Keys {
-        access_key_id: credential.access_key_id.clone(),
-        secret_access_key: credential.secret_access_key.clone(),
-        session_token: credential.session_token.clone(),
+impl Ends for Credential {
+    fn lasts(&self, time: Duration) -> bool {
+        self.is_valid_at(Timestamp::now() + time)
     }
 }
 

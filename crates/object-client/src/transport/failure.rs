@@ -31,6 +31,14 @@ impl Failure {
         }
     }
 
+    /// The request could not be made ready.
+    pub(crate) fn unready(error: Error) -> Self {
+        Self {
+            is_passing: matches!(error, Error::TryLater(_) | Error::Unreachable(_)),
+            ..Self::lasting(error)
+        }
+    }
+
     /// The server was not reached.
     pub(crate) fn not_sent(text: String) -> Self {
         Self {
