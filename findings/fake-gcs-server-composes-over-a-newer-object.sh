@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # fake-gcs-server 1.56.1 (Go module): a compose and a delete take no notice of ifGenerationMatch, and say
 # that they were done. Google answers 412, and keeps what is there. A program whose uploads of large
-# objects are composed under a condition passes its tests here and there alike, as long as nobody else
+# objects are composed under a condition passes its tests here and there alike, as long as no other writer
 # writes: what would lose the race in Google's store wins it here. An upload of one body is compared.
 # The branch of the module compares both since August 2026; no version of it does yet.
 #

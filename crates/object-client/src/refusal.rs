@@ -22,7 +22,7 @@ pub(crate) struct Refusal {
     pub code: String,
     /// The region that the server names.
     pub region: Option<String>,
-    /// Whether the server wants to be shown who asks (401).
+    /// Whether the server takes no credentials, or wants others (401).
     pub is_unauthenticated: bool,
 }
 

@@ -305,14 +305,14 @@ pub(super) struct Files {
     calls: Arc<Calls>,
     nodes: Shards<Generations<CompactId, Arc<Node>>>,
     hasher: RandomState,
-    /// Since the allocator was told.
+    /// Nodes forgotten since the allocator gave memory back.
     forgotten: AtomicUsize,
     next_number: AtomicU64,
     /// Those that mean another object by now, as long as something of the old one is in memory:
     /// what was written to it is still to be sent.
     replaced: Mutex<Vec<Arc<Node>>>,
     /// Those with an error that was not reported, or [`FAILED_MAX`] of them: the error of another
-    /// is told as long as its file is remembered.
+    /// is reported as long as its file is remembered.
     failed: Mutex<HashMap<u64, Arc<Node>>>,
 }
 

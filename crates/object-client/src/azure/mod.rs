@@ -12,7 +12,7 @@
 //! documented: such a key is read, and not written.
 //!
 //! **Uploads.** Blocks that are not committed belong to the blob, and all of them go with the next
-//! commit of it, whoever makes that; else after a week. So nothing can be given up or listed, and
+//! commit of it by any program; else after a week. So nothing can be given up or listed, and
 //! of two uploads of a key at once the second finds its blocks gone, which is no harm: its
 //! condition would have failed.
 //!

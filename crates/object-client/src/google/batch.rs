@@ -1,7 +1,7 @@
 //! Many deletes by one request: a body of parts, each of which is a request, and an answer of
 //! parts, each of which is an answer.
 //!
-//! What an answer does not say clearly is not believed: who asks deletes the rest one by one, and
+//! What an answer does not say clearly is not believed: the caller deletes the rest one by one, and
 //! learns there why it stays.
 
 use std::collections::HashSet;
