@@ -1,9 +1,10 @@
 //! What opens a store for a while: keys or a token.
 //!
-//! It is looked for once by all that want it at a time, and kept until shortly before its end. Where
-//! no other is found then, it is used until its end; after that a request is tried again for as long
-//! as others that fail, since whatever gave one once may only be out of reach. A store that refuses
-//! it ends both. A look that failed is not made again for [`FAILED_FOR`], by however many want it.
+//! It is looked for once by all that want it at a time, and kept until shortly before its end.
+//! Where no other is found then, it is used until its end; after that a request is tried again for
+//! as long as others that fail, since whatever gave one once may only be out of reach. A store that
+//! refuses it ends both. A look that failed is not made again for [`FAILED_FOR`], by however many
+//! callers want it.
 
 use std::future::Future;
 use std::time::Duration;

@@ -50,6 +50,7 @@ mod service;
 mod settle;
 mod sign;
 mod store;
+mod store_remote;
 #[cfg(test)]
 mod testing;
 mod transport;

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::remote::Remote;
 use crate::runtime;
 use crate::s3::Bucket;
-use crate::store::StoreRemote;
+use crate::store_remote::StoreRemote;
 use crate::transport::Transport;
 use crate::web::{Web, WebRemote};
 

@@ -169,8 +169,8 @@ impl Uploads for Container {
         })
     }
 
-    /// Commits the blocks of an upload. When the second try of a commit finds none, the first one has
-    /// done it, or another commit has taken them away.
+    /// Commits the blocks of an upload. When the second try of a commit finds none, the first one
+    /// has done it, or another commit has taken them away.
     async fn complete(
         self: &Arc<Self>,
         upload: &Upload,

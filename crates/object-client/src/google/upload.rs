@@ -284,8 +284,8 @@ impl Uploads for Bucket {
         })
     }
 
-    /// Makes a part of an object as a whole. Nothing is sent but a look whether it is that version; the
-    /// compose looks again.
+    /// Makes a part of an object as a whole. Nothing is sent but a look whether it is that version;
+    /// the compose looks again.
     async fn copy_part(
         &self,
         _upload: &Upload,

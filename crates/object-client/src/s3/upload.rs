@@ -148,8 +148,8 @@ impl Uploads for Bucket {
         })
     }
 
-    /// Completes an upload. An answer that was lost is looked for before the call is made again, since
-    /// only some servers complete twice.
+    /// Completes an upload. An answer that was lost is looked for before the call is made again,
+    /// since only some servers complete twice.
     async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
@@ -164,7 +164,8 @@ impl Uploads for Bucket {
         call.headers.insert(CONTENT_TYPE, media_type);
         carry(&mut call, Bytes::from(list_of(parts)?))?;
         let ended = exchange(self.as_ref(), &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-        // Where a lost answer was the only one that said so, the upload is not found the second time.
+        // Where a lost answer was the only one that said so, the upload is not found the second
+        // time.
         let is_gone = matches!(ended.result, Err(Error::NotFound | Error::Denied(_)));
         let ended = Ended {
             is_unclear: ended.is_unclear || is_gone,
