@@ -201,7 +201,7 @@ impl Copier {
         } else if self.hand.terms.is_within(place, entry, &to.directory) {
             refuse(INTO_ITSELF)
         } else {
-            self.hand.make_directory(&original, to)
+            Filling::make(&mut self.hand, &original, to)
         };
         self.tell_own();
         match filling {

@@ -34,69 +34,6 @@ pub(super) struct Moved {
     pub(super) end: u64,
 }
 
-impl Hand {
-    /// Copies all bytes of a file, or all but holes; `moved` says how much was copied also when it
-    /// fails.
-    pub(super) fn copy_data(
-        &mut self,
-        original: &Original<'_>,
-        skips_holes: bool,
-        sink: &Sink<'_>,
-        moved: &mut Moved,
-    ) -> Result<(), Trouble> {
-        let from = &original.place.tree;
-        let reader = from.reader(original.entry);
-        let failed = |error: Error| Trouble::Source(error.into());
-        let mut in_kernel = from.is_local() && !skips_holes && matches!(sink, Sink::File(_));
-        loop {
-            let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
-            let offset = moved.size;
-            let piece = reader.read(offset, bytes).map_err(failed)?;
-            let in_range = match (&piece.payload, sink) {
-                (
-                    Payload::File {
-                        file,
-                        offset: at,
-                        length,
-                    },
-                    Sink::File(out),
-                ) if in_kernel => copy_range(file, *at, out, offset, *length),
-                _ => None,
-            };
-            let got = match in_range {
-                Some(copied) => {
-                    moved.end = offset + copied;
-                    copied
-                }
-                // Whatever is wrong, reading and writing tells which side it is.
-                None if std::mem::take(&mut in_kernel) => continue,
-                None => pieces(&piece.payload, &mut self.buffer, failed, |at, pieces| {
-                    let at = offset + at;
-                    if !skips_holes {
-                        sink.write(at, pieces)?;
-                        moved.end = at + total(pieces);
-                        return Ok(());
-                    }
-                    let mut start = at;
-                    for piece in pieces {
-                        for (within, data) in data_of(piece) {
-                            sink.write(start + within, &[data])?;
-                            moved.end = start + within + data.len() as u64;
-                        }
-                        start += piece.len() as u64;
-                    }
-                    Ok(())
-                })?,
-            };
-            self.progress.add(got);
-            moved.size += got;
-            if piece.is_last(got) {
-                return Ok(());
-            }
-        }
-    }
-}
-
 fn total(pieces: &[&[u8]]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
@@ -118,6 +55,67 @@ fn copy_range(from: &OpenFile, start: u64, to: &OpenFile, at: u64, length: u32) 
 }
 
 impl Sink<'_> {
+    /// Copies all bytes of a file here, or all but holes; `moved` says how much was copied also
+    /// when it fails.
+    pub(super) fn fill(
+        &self,
+        hand: &mut Hand,
+        original: &Original<'_>,
+        skips_holes: bool,
+        moved: &mut Moved,
+    ) -> Result<(), Trouble> {
+        let from = &original.place.tree;
+        let reader = from.reader(original.entry);
+        let failed = |error: Error| Trouble::Source(error.into());
+        let mut in_kernel = from.is_local() && !skips_holes && matches!(self, Sink::File(_));
+        loop {
+            let bytes = if in_kernel { RANGE_BYTES } else { READ_BYTES };
+            let offset = moved.size;
+            let piece = reader.read(offset, bytes).map_err(failed)?;
+            let in_range = match (&piece.payload, self) {
+                (
+                    Payload::File {
+                        file,
+                        offset: at,
+                        length,
+                    },
+                    Sink::File(out),
+                ) if in_kernel => copy_range(file, *at, out, offset, *length),
+                _ => None,
+            };
+            let got = match in_range {
+                Some(copied) => {
+                    moved.end = offset + copied;
+                    copied
+                }
+                // Whatever is wrong, reading and writing tells which side it is.
+                None if std::mem::take(&mut in_kernel) => continue,
+                None => pieces(&piece.payload, &mut hand.buffer, failed, |at, pieces| {
+                    let at = offset + at;
+                    if !skips_holes {
+                        self.write(at, pieces)?;
+                        moved.end = at + total(pieces);
+                        return Ok(());
+                    }
+                    let mut start = at;
+                    for piece in pieces {
+                        for (within, data) in data_of(piece) {
+                            self.write(start + within, &[data])?;
+                            moved.end = start + within + data.len() as u64;
+                        }
+                        start += piece.len() as u64;
+                    }
+                    Ok(())
+                })?,
+            };
+            hand.progress.add(got);
+            moved.size += got;
+            if piece.is_last(got) {
+                return Ok(());
+            }
+        }
+    }
+
     fn write(&self, offset: u64, pieces: &[&[u8]]) -> Result<(), Error> {
         match self {
             Self::File(file) => {

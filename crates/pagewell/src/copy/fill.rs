@@ -67,17 +67,15 @@ impl Filling {
             label: [self.label.as_slice(), b"/", name].concat(),
         })
     }
-}
 
-impl Hand {
     /// Makes a directory, or takes the one that is there.
-    pub(super) fn make_directory(
-        &mut self,
+    pub(super) fn make(
+        hand: &mut Hand,
         original: &Original<'_>,
         to: &Target,
-    ) -> Result<Filling, Trouble> {
+    ) -> Result<Self, Trouble> {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
-        let terms = self.terms.clone();
+        let terms = hand.terms.clone();
         // Writable until it is filled: the mode that it is to have is set at the end.
         let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
         let (filesystem, call) = terms.at_target();
@@ -88,8 +86,8 @@ impl Hand {
             Ok(created) => {
                 let mode = created.entry.attributes.mode & 0o7777;
                 terms.unsynced.note(&Object::Known(to.directory));
-                self.tell(original, to);
-                Ok(Filling {
+                hand.tell(original, to);
+                Ok(Self {
                     id: created.entry.id,
                     label: to.label.clone(),
                     original: Some((*original.entry, Made::Directory { mode })),
@@ -103,7 +101,7 @@ impl Hand {
                 if terms.is_same(original.place, original.entry, &existing) {
                     return refuse("will not copy a directory onto itself");
                 }
-                Ok(Filling::existing(
+                Ok(Self::existing(
                     &terms,
                     existing.id,
                     &to.label,
@@ -115,18 +113,18 @@ impl Hand {
     }
 
     /// Gives a directory the attributes that are kept, after its contents were made.
-    pub(super) fn close_directory(
-        &mut self,
+    fn close(
+        &self,
+        hand: &mut Hand,
         (place, path): (&Place, Option<&[u8]>),
-        filling: &Filling,
     ) -> Result<(), Trouble> {
-        let Some((entry, made)) = &filling.original else {
+        let Some((entry, made)) = &self.original else {
             return Ok(());
         };
         let original = Original { place, path, entry };
-        let object = Object::Known(filling.id);
-        let dressed = self.dress(&original, &object, *made);
-        self.terms.unsynced.note(&object);
+        let object = Object::Known(self.id);
+        let dressed = hand.dress(&original, &object, *made);
+        hand.terms.unsynced.note(&object);
         dressed
     }
 }
@@ -353,7 +351,7 @@ impl Copier {
         } else if self.followed.leads_back_to(entry) {
             refuse("contains itself, by way of a symbolic link")
         } else {
-            self.hand.make_directory(original, to)
+            Filling::make(&mut self.hand, original, to)
         };
         let notices = std::mem::take(&mut self.hand.notices);
         Entered { made, notices }
@@ -405,7 +403,7 @@ impl Copier {
             Item::Leaf(leaf) => self.settle_leaf(place, leaf),
             Item::Leave(path, filling) => {
                 let path = path.as_deref();
-                let closed = self.hand.close_directory((place, path), &filling);
+                let closed = filling.close(&mut self.hand, (place, path));
                 self.tell_own();
                 if let Some((entry, _)) = &filling.original {
                     let original = Original { place, path, entry };

@@ -161,7 +161,7 @@ impl Hand {
         let terms = self.terms.clone();
         let sink = Sink::Tree(&terms.target.tree, existing.id);
         let mut moved = Moved::default();
-        match self.copy_data(original, false, &sink, &mut moved) {
+        match sink.fill(self, original, false, &mut moved) {
             // It has grown since it was looked at.
             Err(Trouble::Target(Error::NoSpace)) => {
                 return refuse(&format!("more bytes than {target} has"));
@@ -355,7 +355,7 @@ impl Hand {
         };
         let attributes = &original.entry.attributes;
         let is_sparse = attributes.used < attributes.size;
-        self.copy_data(original, is_sparse, &sink, moved)?;
+        sink.fill(self, original, is_sparse, moved)?;
         if moved.end < moved.size {
             let attributes = SetAttributes {
                 size: Some(moved.size),
