@@ -213,6 +213,10 @@ pub fn open(
 pub fn open_object(url: &str, tier: Option<Arc<Tier>>) -> Result<OpenedObject, OpenError> {
     let refused = |error: RemoteError| refused(url, &error);
     let (location, _) = parse(url).map_err(refused)?;
+    if location.bucket().is_some() && location.prefix().is_empty() {
+        let text = "this names a bucket, where one object in it is wanted";
+        return Err(OpenError::new(&shown(url), text));
+    }
     let remote = pagewell_object_client::open(url, &Options::default()).map_err(refused)?;
     one_object(&remote, (url, &location), tier).map_err(refused)
 }
@@ -323,5 +327,13 @@ mod tests {
         let refused = opened(true).err().unwrap().to_string();
         assert!(refused.contains("ignores ranges"), "{refused}");
         assert_eq!(refused.matches("http://").count(), 1, "{refused}");
+    }
+    #[test]
+    fn a_bucket_is_no_object() {
+        for url in ["s3://bucket", "az://container?account=one", "gs://bucket/"] {
+            let error = open_object(url, None).err().expect("no object");
+            let text = error.to_string();
+            assert!(text.ends_with("one object in it is wanted"), "{text}");
+        }
     }
 }
