@@ -62,6 +62,7 @@ fn measure(name: &str, policy: &mut Adaptive, pattern: Pattern, accesses: u64) {
             length: REQUEST,
             kind,
             budget_bytes: u64::MAX,
+            spare_bytes: 0,
             now: Duration::from_micros(number * 10),
             bounds: None,
             latency: None,

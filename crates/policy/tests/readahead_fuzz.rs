@@ -84,6 +84,7 @@ fn feed(policy: &mut Adaptive, length: u64, input: &[u8]) {
             length: size,
             kind,
             budget_bytes,
+            spare_bytes: budget_bytes,
             now,
             bounds: (size % 3 == 0).then(|| bounds(offset, size, budget_bytes)),
             latency: (size % 5 > 1).then(|| Duration::from_micros(size % 60_000)),

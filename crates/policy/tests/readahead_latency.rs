@@ -192,6 +192,33 @@ fn random_readers_cause_no_read_ahead_far_away_either() {
 }
 
 /// A cache too small for what is needed: less is asked for, and the reader goes on.
+/// The same reads of an object that fits into memory, with and without room for it.
+#[test]
+fn reads_at_random_bring_the_rest_of_an_object_that_fits() {
+    let latency = Duration::from_millis(50);
+    let run = |spare_bytes| {
+        let device = Device::far(latency, 1_000_000_000);
+        let mut model = model(auto(), CAPACITY, device);
+        model.know_latency();
+        model.spare_bytes = spare_bytes;
+        let start = 7 * REGION;
+        let end = start + 100 * MIB;
+        model.bounds = Some(Bounds { start, end });
+        let (mut random, mut now) = (Random(11), Duration::ZERO);
+        for _ in 0..200 {
+            let page = random.below(100 * MIB / (8 * KIB));
+            now = model.read(start + page * 8 * KIB, 8 * KIB, now) + THINK;
+        }
+        (now, model.seen)
+    };
+    let (alone, seen) = run(0);
+    assert!(alone >= latency * 190, "{alone:?} {seen:?}");
+    assert!(seen.ahead_bytes < MIB, "{seen:?}");
+    let (along, seen) = run(CAPACITY);
+    assert!(along < latency * 25, "{along:?} {seen:?}");
+    assert!(seen.ahead_bytes <= 100 * MIB, "{seen:?}");
+}
+
 #[test]
 fn little_memory_means_short_windows() {
     let device = Device::far(Duration::from_millis(50), 1_000_000_000);

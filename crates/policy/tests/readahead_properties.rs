@@ -83,6 +83,7 @@ fn check(policy: &mut Adaptive, length: u64, events: &[Event]) -> Result<(), Tes
             length: length_bytes,
             kind,
             budget_bytes,
+            spare_bytes: budget_bytes,
             now,
             bounds: (offset % 3 == 0).then(|| Bounds {
                 start: offset.saturating_sub(budget_bytes % MIB),
@@ -170,7 +171,11 @@ proptest! {
                 (_, false) => AccessKind::Marker,
             };
             let told = access(offset, 4096, kind, 3 + step as u64);
-            let plan = policy.access(&Access { budget_bytes, ..told });
+            let plan = policy.access(&Access {
+                budget_bytes,
+                spare_bytes: budget_bytes,
+                ..told
+            });
             let fresh = if marker.is_none() { offset + 4096 } else { window_end };
             for range in &plan.fetch {
                 prop_assert_eq!(range.start, fresh);

@@ -236,6 +236,7 @@ fn the_budget_cuts_a_plan_or_puts_it_off() {
     let marker = reader.plan.marker.unwrap();
     let small = |offset, budget_bytes| Access {
         budget_bytes,
+        spare_bytes: budget_bytes,
         ..access(offset, 8 * KIB, AccessKind::Marker, 100)
     };
     let off = policy.clone().access(&small(marker, 0));

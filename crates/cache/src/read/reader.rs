@@ -559,6 +559,7 @@ impl ReadAhead {
             length,
             kind,
             budget_bytes: self.own().pages().ahead_budget_bytes(),
+            spare_bytes: self.own().pages().spare_bytes(),
             now,
             bounds: self.bounds(base, reading),
             // Where one head serves one request at a time, waiting is not for the way.

@@ -549,12 +549,24 @@ impl Pages {
     /// what is free and the share of streams. Of more, some would go before it is read.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
+        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
+        in_flight.min(self.unread_room_bytes())
+    }
+
+    /// Memory for bytes that no reader has asked for, while none are on their way; else 0.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        if self.in_flight.ahead_bytes() > 0 {
+            return 0;
+        }
+        self.unread_room_bytes()
+    }
+
+    fn unread_room_bytes(&self) -> u64 {
         let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
         let share = u64::from(self.arena.frames() / STREAM_SHARE) * PAGE;
-        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
-        in_flight.min((share + free).saturating_sub(unread))
+        (share + free).saturating_sub(unread)
     }
 }
 

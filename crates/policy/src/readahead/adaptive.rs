@@ -9,7 +9,7 @@
 //!             no ──> next to a recent read? ──yes──> a new stream, and its first window
 //!                      no ──> where a file begins? ──yes──> a new stream, and a small window
 //!                               no ──> a stride has the majority? ──yes──> a new strided stream
-//!                                        no ──> remembered (recent), nothing else
+//!                                        no ──> remembered (recent, scattered)
 //! ```
 //!
 //! - An access belongs to the stream with the nearest position behind it, if it lies in its window,
@@ -41,6 +41,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use super::bandwidth_delay::Learnt;
+use super::scattered::Scattered;
 use super::settings::{IDLE_REUSE, READ_BYTES_MAX, REORDER_BYTES, Settings, down, up};
 use super::stream::{Relation, Stream, Touch};
 use super::stride::{Stride, Vote, is_dense};
@@ -266,6 +267,7 @@ pub struct Adaptive {
     places: Vec<Place>,
     recent: RecentReads,
     vote: Vote,
+    scattered: Scattered,
     learnt: Learnt,
     counts: Counts,
     told: Duration,
@@ -282,6 +284,7 @@ impl Adaptive {
             places: Vec::new(),
             recent: RecentReads::default(),
             vote: Vote::default(),
+            scattered: Scattered::default(),
             learnt: Learnt::default(),
             counts: Counts::default(),
             told: Duration::ZERO,
@@ -328,7 +331,7 @@ impl Adaptive {
         }
     }
 
-    fn begin(&mut self, touch: &Touch) -> Plan {
+    fn begin(&mut self, touch: &Touch, spare_bytes: u64) -> Plan {
         if touch.kind == AccessKind::Marker {
             return self.first(Way::Forward, 0, touch);
         }
@@ -352,10 +355,17 @@ impl Adaptive {
         }
         match self.vote.take(touch.offset, touch.end - touch.offset) {
             Some((delta, length)) => self.strided(delta, length, touch),
-            None => {
-                self.counts.random += 1;
-                Plan::default()
-            }
+            None => self.at_random(touch, spare_bytes),
+        }
+    }
+
+    fn at_random(&mut self, touch: &Touch, spare_bytes: u64) -> Plan {
+        self.counts.random += 1;
+        let is_miss = touch.kind == AccessKind::Miss;
+        let piece = is_miss.then(|| self.scattered.miss(touch, spare_bytes, &self.settings));
+        Plan {
+            fetch: piece.flatten().into_iter().collect(),
+            ..Plan::default()
         }
     }
 
@@ -523,7 +533,7 @@ impl Adaptive {
                     self.go_on(index, relation, &touch)
                 }
             },
-            None => self.begin(&touch),
+            None => self.begin(&touch, access.spare_bytes),
         };
         if let Some(file) = file {
             let end = up(file.end, self.settings.unit_bytes);
@@ -544,6 +554,7 @@ impl Adaptive {
             Feedback::Useful { offset, .. } => offset,
             Feedback::Wasted { offset, length } => {
                 counts.wasted_bytes = counts.wasted_bytes.saturating_add(length);
+                self.scattered.wasted(offset);
                 offset
             }
             Feedback::Refused { offset } => {

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 mod adaptive;
 mod bandwidth_delay;
+
+mod scattered;
 pub mod settings;
 mod stream;
 mod stride;
@@ -45,6 +47,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// What read-ahead may request now, over all streams of the cache.
     pub budget_bytes: u64,
+    /// Memory for bytes that no reader has asked for, while none are on their way; else 0.
+    pub spare_bytes: u64,
     /// Never goes back. Parts of one read carry the same time.
     pub now: Duration,
     /// Where the reader's file lies, if known. Nothing outside is requested until a reader has

@@ -23,6 +23,7 @@ pub fn access(offset: u64, length: u64, kind: AccessKind, milliseconds: u64) -> 
         length,
         kind,
         budget_bytes: u64::MAX,
+        spare_bytes: 0,
         now: Duration::from_millis(milliseconds),
         bounds: None,
         latency: None,
@@ -83,6 +84,8 @@ pub struct Model {
     pub seen: Seen,
     /// What the next reads say about the end of their file.
     pub bounds: Option<Bounds>,
+    /// What the next reads say about memory.
+    pub spare_bytes: u64,
     length: u64,
     capacity_units: usize,
     unread_bytes_max: u64,
@@ -104,6 +107,7 @@ impl Model {
             policy,
             seen: Seen::default(),
             bounds: None,
+            spare_bytes: 0,
             length,
             capacity_units: usize::try_from(capacity / UNIT).unwrap(),
             unread_bytes_max: capacity / 2,
@@ -187,6 +191,7 @@ impl Model {
                 length,
                 kind,
                 budget_bytes,
+                spare_bytes: self.spare_bytes,
                 now,
                 bounds: self.bounds,
                 latency: self.latency(now),

@@ -10,6 +10,7 @@ fn access(offset: u64, kind: AccessKind, now: Duration, latency: Duration) -> Ac
         length: READ,
         kind,
         budget_bytes: u64::MAX,
+        spare_bytes: 0,
         now,
         bounds: None,
         latency: Some(latency),
