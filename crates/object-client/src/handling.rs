@@ -79,6 +79,8 @@ impl Default for Defaults {
 pub struct Handling {
     /// How long a listing is believed.
     pub age: Duration,
+    /// Whether an open believes it, too, instead of asking.
+    pub believes_at_open: bool,
     /// What a program waits for.
     pub acknowledge: Acknowledge,
     /// Where attributes come from.
@@ -95,6 +97,7 @@ impl Default for Handling {
     fn default() -> Self {
         Self {
             age: Duration::from_secs(10),
+            believes_at_open: false,
             acknowledge: Acknowledge::default(),
             metadata: MetadataFrom::default(),
             defaults: Defaults::default(),
@@ -130,7 +133,8 @@ fn either<T>(name: &str, value: &str, words: [(&str, T); 2]) -> Result<T> {
 
 impl Handling {
     /// The options, with what they take.
-    pub(crate) const NAMES: &str = "age=TIME, ack=store|journal, metadata=listing|objects, \
+    pub(crate) const NAMES: &str = "age=TIME, open=ask|believe, ack=store|journal, \
+                                    metadata=listing|objects, \
                                     uid=NUMBER, gid=NUMBER, mode=MODE, dmode=MODE, \
                                     rename=copy|off, rename-size=SIZE, rename-files=NUMBER";
 
@@ -139,6 +143,10 @@ impl Handling {
         let wrong = |reason: String| Error::Invalid(format!("{name}: {reason}"));
         match name {
             "age" => self.age = duration::within(value, AGE).map_err(wrong)?,
+            "open" => {
+                let words = [("ask", false), ("believe", true)];
+                self.believes_at_open = either(name, value, words)?;
+            }
             "ack" => {
                 let words = [Acknowledge::Store, Acknowledge::Journal];
                 let words = words.map(|word| (word.name(), word));
@@ -180,6 +188,7 @@ mod tests {
         let mut handling = Handling::default();
         for (name, value) in [
             ("age", "0s"),
+            ("open", "believe"),
             ("ack", "journal"),
             ("metadata", "objects"),
             ("uid", "7"),
@@ -194,6 +203,7 @@ mod tests {
         }
         let expected = Handling {
             age: Duration::ZERO,
+            believes_at_open: true,
             acknowledge: Acknowledge::Journal,
             metadata: MetadataFrom::Objects,
             defaults: Defaults {
@@ -212,6 +222,7 @@ mod tests {
         assert_eq!(handling.set("speed", "9"), Ok(false));
         for (name, value) in [
             ("age", "25h"),
+            ("open", "never"),
             ("ack", "never"),
             ("metadata", ""),
             ("uid", "4294967295"),

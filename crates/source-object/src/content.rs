@@ -51,6 +51,12 @@ impl Content {
         self.bytes.object().has_pages()
     }
 
+    /// Begins to fetch all of it.
+    pub(super) fn prefetch(&self) {
+        let length_bytes = self.backing.length_bytes();
+        self.bytes.object().prefetch(0, length_bytes);
+    }
+
     /// `length` bytes from `offset`, both within the file.
     pub(super) fn read(&self, offset: u64, length: usize, may_block: bool) -> Result<Payload> {
         let run = Run {

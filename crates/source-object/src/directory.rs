@@ -15,6 +15,7 @@ use super::error;
 use super::listing::{Found, Item, Listing, Place};
 use super::name::{self, HIDDEN};
 use super::overlay::Overlay;
+use super::walk::Walk;
 
 /// Names asked for at once.
 const PAGE_ENTRIES: u32 = 1000;
@@ -35,6 +36,7 @@ struct DirectoryState {
     /// Of the last listing that came whole.
     digest: Option<u64>,
     changed: Timestamp,
+    walk: Walk,
     /// What the listing took when it was counted.
     counted_bytes: usize,
     /// When a page was asked for in vain last, and why.
@@ -46,6 +48,7 @@ impl Default for DirectoryState {
         Self {
             listing: None,
             own: Overlay::default(),
+            walk: Walk::default(),
             digest: None,
             changed: Timestamp::now(),
             counted_bytes: 0,
@@ -162,6 +165,20 @@ impl Directory {
             None => listing.find(name)?,
         };
         Some((item, listing.began()))
+    }
+
+    /// A file is read from its beginning, whose bytes memory `has` or has not. Returns the names to
+    /// fetch before they are read, and when they were there.
+    pub(super) fn walk(&self, name: &[u8], has: bool) -> Option<(Vec<Item>, Instant)> {
+        let mut state = self.state.lock();
+        let DirectoryState { listing, walk, .. } = &mut *state;
+        // What is read from memory alone needs no help.
+        if has && !walk.is_ahead() {
+            return None;
+        }
+        let listing = listing.as_ref()?;
+        let file = listing.find(name)?;
+        Some((walk.read(listing, &file), listing.began()))
     }
 
     /// When the listing began.

@@ -237,6 +237,16 @@ impl File {
         state.content.take_if(|_| is_gone)
     }
 
+    /// Begins to fetch all of it, if memory has nothing of it.
+    pub(super) fn prefetch(&self, key: &str, data: &Data) {
+        if self.has_pages() {
+            return;
+        }
+        if let Ok(Some(content)) = self.content(key, data) {
+            content.prefetch();
+        }
+    }
+
     /// Whether an open has to ask for the version: memory has pages, which no request compares.
     pub(super) fn has_pages(&self) -> bool {
         let state = self.state.lock();

@@ -203,6 +203,9 @@ impl FileSystem for ObjectFileSystem {
         let node = self.tree.resolve(call, id)?;
         let file = node.file().ok_or(Error::IsDirectory)?;
         self.check_read(call, &node)?;
+        if offset == 0 {
+            self.tree.walk(&node);
+        }
         let read = file.read(
             node.key(),
             self.tree.data(),
@@ -283,16 +286,15 @@ impl FileSystem for ObjectFileSystem {
         })
     }
 
-    /// Begins with the version that the remote has now. Where memory has none of its bytes, the
-    /// first request of them shows whether it is still there.
+    /// Begins with the version that the remote has now, unless what was seen is believed. Where
+    /// memory has none of its bytes, the first request of them shows whether it is still there.
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let node = self.tree.resolve(call, id)?;
         let Some(file) = node.file() else {
             return Ok(Opened::plain(self.tree.of_directory(&node)));
         };
         let has_pages = file.has_pages();
-        let has_to_ask = has_pages && !file.is_changed() && !file.was_just_silent();
-        let attributes = if has_to_ask {
+        let attributes = if self.tree.asks_at_open(file) {
             Error::WouldBlock.unless(call.may_block)?;
             let shown = file.ask(node.key(), self.tree.data()).map_err(gone)?;
             self.tree.of_file(&node, &shown)

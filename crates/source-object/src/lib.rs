@@ -57,6 +57,7 @@ mod tests;
 mod transfer;
 mod tree;
 mod upload;
+mod walk;
 mod writer;
 mod writing;
 

@@ -18,7 +18,7 @@ use super::tree::Tree;
 use super::writing::Writing;
 
 /// Options of the URL of a bucket: how they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 13] = [
+pub const OPTIONS: [(&str, &str); 14] = [
     (
         "endpoint=URL, region=NAME, path-style=BOOLEAN",
         "The server, where it is not the cloud's; the region that requests are signed for; and \
@@ -49,6 +49,12 @@ pub const OPTIONS: [(&str, &str); 13] = [
          is known. Default: those of the program, 0644 and 0755.",
     ),
     (
+        "open=ask|believe",
+        "Whether an open asks for the version of a file that memory has (default), or believes \
+         what was seen for age=; files that are read in the order of their directory then come \
+         early.",
+    ),
+    (
         "rename=copy|off, rename-size=SIZE, rename-files=N",
         "A rename copies inside the store, of a directory at most so many bytes (default: 64g) and \
          files (1000); beyond, and with off, it fails with EXDEV, and mv copies by itself.",
@@ -77,7 +83,7 @@ pub const OPTIONS: [(&str, &str); 13] = [
 ];
 
 /// The same of a container of Azure.
-pub const AZURE_OPTIONS: [(&str, &str); 11] = [
+pub const AZURE_OPTIONS: [(&str, &str); 12] = [
     (
         "account=NAME, endpoint=URL, path-style=BOOLEAN",
         "The account; the server, where it is not that of the account; and whether the account is \
@@ -97,6 +103,7 @@ pub const AZURE_OPTIONS: [(&str, &str); 11] = [
     OPTIONS[8],
     OPTIONS[9],
     OPTIONS[10],
+    OPTIONS[11],
 ];
 
 /// What a URL names.

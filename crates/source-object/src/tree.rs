@@ -24,6 +24,8 @@ use super::upload::Budget;
 /// Files whose metadata is asked for when a directory is read, and threads beside the reader's.
 const BROUGHT_MAX: usize = 256;
 const HELPERS_MAX: u32 = 15;
+/// Files up to this length are fetched before they are asked for: two pages.
+const SMALL_BYTES_MAX: u64 = 128 << 10;
 /// Directories that are listed to find one object again.
 const SEARCHED_MAX: usize = 10_000;
 
@@ -36,6 +38,8 @@ pub(super) struct Tree {
     root: Arc<Node>,
     /// How long a listing is believed.
     age: Duration,
+    /// Whether an open believes it, too.
+    believes_at_open: bool,
     /// Mode, owner and times are those of the metadata of each object.
     has_metadata: bool,
     owner: (u32, u32),
@@ -60,6 +64,7 @@ impl Tree {
             hasher,
             root,
             age: handling.age,
+            believes_at_open: handling.believes_at_open,
             has_metadata: handling.metadata == MetadataFrom::Objects,
             owner: (
                 defaults.uid.unwrap_or(user.as_raw()),
@@ -85,6 +90,12 @@ impl Tree {
 
     pub(super) fn has_metadata(&self) -> bool {
         self.has_metadata
+    }
+
+    /// Whether an open of this file asks the store for its version.
+    pub(super) fn asks_at_open(&self, file: &File) -> bool {
+        let is_believed = self.believes_at_open && file.fresh(self.age, false).is_some();
+        !is_believed && file.has_pages() && !file.is_changed() && !file.was_just_silent()
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -190,6 +201,30 @@ impl Tree {
             file.see(version, None, at);
         }
         node
+    }
+
+    /// A file is read from its beginning: fetches those behind it, if they are read in order.
+    pub(super) fn walk(&self, node: &Arc<Node>) {
+        let (Some(directory), Some(file)) = (node.parent().directory(), node.file()) else {
+            return;
+        };
+        // An open asks for the version of what memory has, which takes as long as its bytes.
+        if file.is_open() && !self.believes_at_open {
+            return;
+        }
+        let name = node.own_key().as_bytes();
+        let Some((names, at)) = directory.walk(name, file.has_pages()) else {
+            return;
+        };
+        for item in names {
+            if let Found::File(version) = &item.found
+                && (1..=SMALL_BYTES_MAX).contains(&version.length_bytes)
+                && let child = self.child(node.parent(), &item, at)
+                && let Some(file) = child.file()
+            {
+                file.prefetch(child.key(), &self.data);
+            }
+        }
     }
 
     /// A name in a directory, with the time at which it was so.

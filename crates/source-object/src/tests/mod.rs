@@ -6,6 +6,7 @@ mod metadata;
 mod names;
 mod random;
 mod two_gateways;
+mod walks;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ struct How {
     acknowledge: Acknowledge,
     is_at_once: bool,
     age: Duration,
+    believes_at_open: bool,
     staging_bytes_max: u64,
     has_metadata: bool,
     defaults: Defaults,
@@ -46,6 +48,7 @@ impl How {
         Handling {
             acknowledge: self.acknowledge,
             age: self.age,
+            believes_at_open: self.believes_at_open,
             metadata: match self.has_metadata {
                 true => MetadataFrom::Objects,
                 false => MetadataFrom::Listing,
@@ -61,6 +64,7 @@ const MOUNT: How = How {
     acknowledge: Acknowledge::Store,
     is_at_once: false,
     age: Duration::from_secs(3600),
+    believes_at_open: false,
     staging_bytes_max: 1 << 30,
     has_metadata: false,
     defaults: Defaults {
