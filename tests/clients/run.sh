@@ -30,7 +30,8 @@ if [ $# -gt 0 ]; then
 else
     mapfile -t names < <(cd "$scenarios" && printf '%s\n' *.sh | sed 's/\.sh$//')
     # None of those that take minutes is to be the last one, alone.
-    long=(mount-nfs-ganesha fuse-data fuse-memory mount-nfs-gone mount-nfs-silent mount-nfs-tier fuse-posix)
+    long=(mount-nfs-ganesha fuse-data guest-sqlite fuse-memory mount-nfs-gone guest-restart
+        guest-directory mount-nfs-silent guest-fio guest-build mount-nfs-tier guest-tree guest-locks)
     mapfile -t rest < <(printf '%s\n' "${names[@]}" | grep -vxF "$(printf '%s\n' "${long[@]}")")
     mapfile -t long < <(printf '%s\n' "${long[@]}" | grep -xF "$(printf '%s\n' "${names[@]}")")
     names=("${long[@]}" "${rest[@]}")

@@ -8,7 +8,7 @@
 need_fuse
 
 # Of fsx, on each of the three that are used most; the others have a tenth.
-OPERATIONS=${PAGEWELL_FSX_OPERATIONS:-40000}
+OPERATIONS=${PAGEWELL_FSX_OPERATIONS:-10000}
 
 data() { # OPERATIONS ARGUMENT...
     local operations=$1

@@ -17,7 +17,7 @@ mount_source mounted "$url"
 use_git "$SCRATCH/mounted"
 use_rust "$SCRATCH/mounted"
 use_sqlite "$SCRATCH/mounted"
-use_fsx "$SCRATCH/mounted" 100000
+use_fsx "$SCRATCH/mounted" "${PAGEWELL_FSX_OPERATIONS:-20000}"
 use_fio "$SCRATCH/mounted"
 mount_source other "$url"
 use_two "$SCRATCH/mounted" "$SCRATCH/other" "$SCRATCH/served"
