@@ -18,7 +18,7 @@ use super::overlay::Overlay;
 use super::walk::Walk;
 
 /// Names asked for at once.
-const PAGE_ENTRIES: u32 = 1000;
+pub(super) const PAGE_ENTRIES: u32 = 1000;
 /// In the cookie of a name that lies over the listing, which may have it, too, in another place.
 const OWN: u64 = 1 << 62;
 
@@ -82,11 +82,7 @@ impl Asked<'_> {
         };
         let mut page = self.remote.list(&query).map_err(error::of_call)?;
         if self.is_root {
-            let is_hidden = |prefix: &str| {
-                let own = prefix.strip_prefix(self.key);
-                own.and_then(|own| own.strip_suffix('/')) == Some(HIDDEN)
-            };
-            page.prefixes.retain(|prefix| !is_hidden(prefix));
+            hide(&mut page, self.key);
         }
         Ok(page)
     }
@@ -117,7 +113,25 @@ impl Asked<'_> {
     }
 }
 
+/// Leaves out of a page of the root what Pagewell itself keeps in the bucket.
+fn hide(page: &mut ListPage, root: &str) {
+    let is_hidden = |prefix: &str| {
+        let own = prefix.strip_prefix(root);
+        own.and_then(|own| own.strip_suffix('/')) == Some(HIDDEN)
+    };
+    page.prefixes.retain(|prefix| !is_hidden(prefix));
+}
+
 impl Directory {
+    /// The root, with the first page of its listing, which was asked for at `began`.
+    pub(super) fn begin_root(&self, key: &str, mut page: ListPage, began: Instant) {
+        hide(&mut page, key);
+        let mut state = self.state.lock();
+        let listing = state.listing.insert(Listing::new(began));
+        listing.add(key, page);
+        state.note_whole();
+    }
+
     /// When its names were seen to change.
     pub(super) fn changed(&self) -> Timestamp {
         self.state.lock().changed

@@ -1,7 +1,7 @@
 //! Opens what a URL names: a bucket or folder as a tree, or one object.
 
 use std::sync::{Arc, mpsc};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use pagewell_cache::Cache;
 use pagewell_disk_tier::Tier;
@@ -12,6 +12,7 @@ use pagewell_object_client::{
 
 use super::data::Data;
 use super::device::ObjectDevice;
+use super::directory::PAGE_ENTRIES;
 use super::filesystem::ObjectFileSystem;
 use super::identifier::KeyHasher;
 use super::tree::Tree;
@@ -184,11 +185,12 @@ pub fn open(
     }
     let slash = if is_folder { "" } else { "/" };
     let prefix = format!("{prefix}{slash}");
+    let began = Instant::now();
     let page = remote.list(&ListQuery {
         prefix: &prefix,
         delimiter: true,
         token: None,
-        page_entries_max: 1,
+        page_entries_max: PAGE_ENTRIES,
     });
     let page = page.map_err(refused)?;
     if !is_folder && page.objects.is_empty() && page.prefixes.is_empty() {
@@ -202,13 +204,14 @@ pub fn open(
     let writing = writing.filter(|_| remote.as_writable().is_some());
     let Some(writing) = writing else {
         let data = Data::new(remote, cache, tier, None);
-        let tree = Tree::new(data, of, &options.handling);
+        let tree = Tree::new(data, of, &options.handling).with_first_page(page, began);
         return Ok(Opened::Tree(ObjectFileSystem::of(tree)));
     };
     let describe = remote.describe();
     let staged = writing.stage(&describe, &prefix)?;
     let data = Data::new(remote, cache, tier, Some(staged.staging.clone()));
-    let tree = Arc::new(Tree::new(data, of, &options.handling));
+    let tree = Tree::new(data, of, &options.handling).with_first_page(page, began);
+    let tree = Arc::new(tree);
     let writer = writing.start(url, &tree, &options.handling, staged);
     Ok(Opened::Tree(ObjectFileSystem::with_writer(writer)))
 }

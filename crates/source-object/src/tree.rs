@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result};
-use pagewell_object_client::{Handling, MetadataFrom};
+use pagewell_object_client::{Handling, ListPage, MetadataFrom};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
@@ -74,6 +74,15 @@ impl Tree {
             directory_mode: defaults.directory_mode,
             helpers: Budget::new(0, HELPERS_MAX),
         }
+    }
+
+    /// Begins with the first page of the root, which was asked for at `began`.
+    pub(super) fn with_first_page(self, page: ListPage, began: Instant) -> Self {
+        if let Some(directory) = self.root.directory() {
+            directory.begin_root(self.root.key(), page, began);
+            self.listings.count(&self.root);
+        }
+        self
     }
 
     pub(super) fn data(&self) -> &Data {

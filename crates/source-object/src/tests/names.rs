@@ -1,5 +1,10 @@
 //! Files and directories that get other names.
 
+use std::time::Instant;
+
+use pagewell_fs::DirectoryEntry;
+use pagewell_object_client::ListQuery;
+
 use super::*;
 
 #[test]
@@ -228,4 +233,35 @@ fn a_directory_is_read_to_its_end_in_small_pieces_after_changes() {
     }
     names.sort();
     assert_eq!(names, ["a", "b", "c", "d", "e"]);
+}
+
+#[test]
+fn the_page_that_shows_what_a_prefix_is_begins_its_listing() {
+    let store = Arc::new(Store::default());
+    for key in ["a", "d/b", ".pagewell/moves/1", "z"] {
+        store.place(key, b"1", &Vec::new());
+    }
+    let query = ListQuery {
+        prefix: "",
+        delimiter: true,
+        token: None,
+        page_entries_max: 1000,
+    };
+    let (page, began) = (store.list(&query).unwrap(), Instant::now());
+    let cache = Cache::new(CacheOptions::new(4 * BYTES_MIN)).unwrap();
+    let data = Data::new(store.clone(), &cache, None, None);
+    let tree = Tree::new(data, ("s3://bucket", ""), &MOUNT.handling());
+    let files = ObjectFileSystem::of(tree.with_first_page(page, began));
+    store.asked();
+    let (root, mut names) = (Credentials::root(), Vec::new());
+    let mut visit = |entry: &DirectoryEntry<'_>| {
+        names.push(entry.name.to_vec());
+        true
+    };
+    let call = Call::new(&root, true);
+    let read = files.read_directory(&call, &files.root(), 2, true, &mut visit);
+    assert!(read.unwrap().end);
+    names.sort_unstable();
+    assert_eq!(names, [b"a", b"d", b"z"]);
+    assert_eq!(store.asked(), []);
 }
