@@ -5,7 +5,7 @@ use tracing::level_filters::LevelFilter;
 use crate::AUDIT;
 
 /// Crates that log, as users name them, and the audit log.
-pub const CRATES: [&str; 14] = [
+pub const CRATES: [&str; 15] = [
     "audit",
     "cache",
     "device",
@@ -19,11 +19,19 @@ pub const CRATES: [&str; 14] = [
     "source-image",
     "source-iso",
     "source-nfs",
+    "source-object",
     "sunrpc",
 ];
 
-/// Crates that are one server to users.
-const PARTS_OF_NFSD: [&str; 4] = ["rpcd", "export", "nfs3d", "nlmd"];
+/// Crates that are a part of another to users, with its name.
+const PARTS: [(&str, &str); 6] = [
+    ("rpcd", "nfsd"),
+    ("export", "nfsd"),
+    ("nfs3d", "nfsd"),
+    ("nlmd", "nfsd"),
+    ("disk_tier", "cache"),
+    ("staging", "source-object"),
+];
 
 const LEVELS: [(&str, LevelFilter); 6] = [
     ("off", LevelFilter::OFF),
@@ -56,10 +64,8 @@ impl Default for Filter {
 pub fn crate_of(target: &str) -> String {
     let first = target.split("::").next().unwrap_or(target);
     let own = first.strip_prefix("pagewell_").unwrap_or(first);
-    if PARTS_OF_NFSD.contains(&own) {
-        return "nfsd".to_owned();
-    }
-    own.replace('_', "-")
+    let whole = PARTS.iter().find(|(part, _)| *part == own);
+    whole.map_or_else(|| own.replace('_', "-"), |(_, whole)| (*whole).to_owned())
 }
 
 impl Filter {
@@ -130,6 +136,7 @@ mod tests {
             ("pagewell_cache::flusher", LevelFilter::WARN),
             ("pagewell_nfsd::service", LevelFilter::DEBUG),
             ("pagewell_nfsd", LevelFilter::DEBUG),
+            ("pagewell_nfs3d::program", LevelFilter::DEBUG),
             ("pagewell_source_nfs::mount", LevelFilter::TRACE),
             ("pagewell::commands::serve", LevelFilter::WARN),
             ("another", LevelFilter::WARN),

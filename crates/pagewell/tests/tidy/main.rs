@@ -226,6 +226,33 @@ fn folder_of(path: &Path) -> PathBuf {
     }
 }
 
+/// What writes to the log can be asked for by the name that its lines have, and is documented.
+#[test]
+fn every_crate_that_logs_has_a_level() {
+    let read = |path: &Path| fs::read_to_string(repository().join(path)).expect("a file");
+    let documented = read(Path::new("docs/LOGGING.md"));
+    let known = pagewell_logging::filter::CRATES;
+    let mut wrong: Vec<_> = known
+        .iter()
+        .filter(|name| !documented.contains(&format!("`{name}`")))
+        .map(|name| format!("docs/LOGGING.md:1: no `{name}`"))
+        .collect();
+    let is_manifest = |path: &PathBuf| path.ends_with("Cargo.toml") && path.starts_with("crates");
+    let logs = |path: &PathBuf| read(path).contains("\ntracing.workspace");
+    let manifests: Vec<_> = files().into_iter().filter(is_manifest).collect();
+    let logging: Vec<_> = manifests.into_iter().filter(logs).collect();
+    assert!(logging.len() > 5, "{logging:?}");
+    for path in logging {
+        let own = path.parent().and_then(Path::file_name).expect("a crate");
+        let own = own.to_string_lossy().replace('-', "_");
+        let shown = pagewell_logging::filter::crate_of(&format!("pagewell_{own}"));
+        if !known.contains(&&*shown) {
+            wrong.push(format!("{}:1: no level for {shown}", path.display()));
+        }
+    }
+    report(wrong);
+}
+
 #[test]
 fn the_architecture_names_every_crate() {
     let path = repository().join("docs/ARCHITECTURE.md");
