@@ -115,9 +115,9 @@ bench-images: ## Measure images with many files beside bsdtar, 7z, xorriso, fuse
 	@scripts/packages.sh bench images
 	@scripts/bench-images.sh $(BENCH_OPTIONS)
 
-bench-object: build ## Measure mounts of a bucket beside rclone and s3fs (Go, root)
+bench-object: build ## Measure mounts of a bucket beside rclone, s3fs and mountpoint-s3 (Go, root)
 	@cargo build --release -q -p pagewell-object-proxy
-	@for name in versitygw rclone s3fs; do tests/objects/servers.sh install $$name; done
+	@for name in mountpoint-s3 s3fs versitygw rclone; do tests/objects/servers.sh install $$name; done
 	@scripts/bench-object.py $(BENCH_OPTIONS)
 
 bench-idle: build ## Measure what a server costs that has nothing to do (2 minutes)

@@ -1,17 +1,18 @@
 #!/usr/bin/env python3
 """usage: scripts/bench-object.py [--quick] [--delay MS[,MS...]] [--rounds N] [--only WORDS]
 
-Measures mounts of a bucket: Pagewell beside `rclone mount` (with and without its file cache), s3fs, and
-a program that does nothing but ranged GETs or parts of an upload, eight at a time. The bucket is
-versitygw's on loopback, behind a proxy that adds latency to each request and counts requests and bytes.
-Each case begins with a new mount; the programs take turns, the first another one each time. Shown are
-medians: seconds until the calls returned (each file is closed, and fsync was called before), seconds
-until the store had all, requests, MiB over the wire in both directions, and processor time and largest
-memory of the program that mounts.
+Measures mounts of a bucket: Pagewell beside `rclone mount` (with and without its file cache), s3fs,
+mountpoint-s3 (with and without its cache), and a program that does nothing but ranged GETs or parts of
+an upload, eight at a time. The bucket is versitygw's on loopback, behind a proxy that adds latency to
+each request and counts requests and bytes. Each case begins with a new mount; the programs take turns,
+the first another one each time. Shown are medians: seconds until the calls returned (each file is
+closed, and fsync was called before), seconds until the store had all, requests, MiB over the wire in
+both directions, and processor time and largest memory of the program that mounts.
 
-`fsync` means that the store has the object to Pagewell (ack=store) and s3fs; that the disk of this
-machine has it to Pagewell with ack=journal; and nothing to rclone, which uploads later. Writing is
-compared among those that mean the same; rclone's and the journal's rows stand beside.
+`fsync` means that the store has the object to Pagewell (ack=store), s3fs and mountpoint-s3; that the
+disk of this machine has it to Pagewell with ack=journal; and nothing to rclone, which uploads later.
+Writing is compared among those that mean the same; rclone's and the journal's rows stand beside.
+mountpoint-s3 writes files once, in order; it changes none, and appends and renames only in S3 Express.
 
 Servers of NFS are a group of their own: `pagewell serve` beside `rclone serve nfs` with its file cache,
 with and without --use-server-modtime, all behind `pagewell mount nfs://`; processor time and memory are
@@ -29,7 +30,8 @@ of 16 readers and 4 writers, and the largest memory of the program may be 64 MiB
 Exit status 1 when Pagewell is in a case neither the fastest nor within 10 percent of it, or makes more
 requests than another, or moves bytes in order at less than 0.9 of the speed of the bare program. Known
 weakness: the server, the proxy and the programs share the processors of one machine. Needs root, fuse3,
-and what tests/objects/servers.sh installs: versitygw and rclone (Go), and s3fs for its rows.
+and what tests/objects/servers.sh installs: versitygw and rclone (Go), and s3fs and mountpoint-s3 for
+their rows.
 """
 import argparse
 import concurrent.futures
@@ -54,6 +56,11 @@ import urllib.request
 KEYS = ("pagewell-test", "pagewell-test-secret")
 REGION = "us-east-1"
 TARGET = os.environ.get("CARGO_TARGET_DIR", "target")
+# Without these the others are measured all the same.
+OPTIONAL = {
+    "s3fs": f"{TARGET}/objects/s3fs/root/usr/bin/s3fs",
+    "mountpoint-s3": f"{TARGET}/objects/mountpoint-s3/mount-s3",
+}
 ENVIRONMENT = {
     **os.environ,
     "AWS_ACCESS_KEY_ID": KEYS[0],
@@ -284,7 +291,6 @@ class Mount:
         self.place = place
         self.server = None
         environment = dict(ENVIRONMENT)
-        libraries = f"{TARGET}/objects/s3fs/root"
         pagewell = [f"{TARGET}/release/pagewell", "mount", "--foreground", *more]
         if "serve" in name:
             port = free_port()
@@ -301,14 +307,18 @@ class Mount:
             command = [f"{TARGET}/objects/rclone/rclone", "mount", remote_of_rclone(address), place]
             command += ["--vfs-cache-mode", mode, "--cache-dir", cache, "--vfs-write-back", "0s"]
             command += ["--config", "/dev/null"]
+        elif name.startswith("mountpoint-s3"):
+            command = [OPTIONAL["mountpoint-s3"], f"http://{address}", "bucket", place]
+            command += [cache] * name.endswith("cache")
         else:
+            libraries = f"{TARGET}/objects/s3fs/root"
             passwords = os.path.join(scratch, "passwords")
             with open(passwords, "w") as file:
                 file.write(":".join(KEYS))
             os.chmod(passwords, 0o600)
             parts = [f"{libraries}/usr/lib/x86_64-linux-gnu", f"{libraries}/lib/x86_64-linux-gnu"]
             environment["LD_LIBRARY_PATH"] = ":".join(parts)
-            command = [f"{libraries}/usr/bin/s3fs", "bucket", place, "-f"]
+            command = [OPTIONAL["s3fs"], "bucket", place, "-f"]
             command += ["-o", f"url=http://{address},use_path_request_style"]
             command += ["-o", f"passwd_file={passwords},use_cache={cache}"]
         self.program = self.start(command, "mount", environment, scratch)
@@ -459,8 +469,10 @@ class Case:
         self.name, self.run, self.wanted = name, run, wanted
         self.bare, self.old_bytes = bare, old_bytes
         self.programs = ["pagewell", "rclone", "rclone, cache full", "s3fs"]
+        self.programs += ["mountpoint-s3", "mountpoint-s3, cache"]
         if wanted is None:
             self.programs = ["pagewell", "pagewell, journal", "s3fs", "rclone, cache full"]
+            self.programs += ["mountpoint-s3"] * name.startswith("write")
         if bare:
             self.programs.append("bare")
         self.programs += ["pagewell serve", "rclone serve", "rclone serve, server times"]
@@ -468,7 +480,7 @@ class Case:
     def peers(self, own):
         """Those that do the same for the same clients, and mean the same by fsync."""
         if self.wanted is None:
-            return ["s3fs"] if own == "pagewell" else []
+            return list(OPTIONAL) if own == "pagewell" else []
         alike = [name for name in self.programs if ("serve" in name) == ("serve" in own)]
         return [name for name in alike if name not in (own, "bare")]
 
@@ -617,8 +629,8 @@ def main():
 
 def row(delay, case, rounds, proxy, store, scratch):
     """Measures and prints one case; whether Pagewell is what it must be."""
-    has_s3fs = os.path.exists(f"{TARGET}/objects/s3fs/root/usr/bin/s3fs")
-    programs = [name for name in case.programs if has_s3fs or name != "s3fs"]
+    lacking = tuple(name for name, path in OPTIONAL.items() if not os.path.exists(path))
+    programs = [name for name in case.programs if not name.startswith(lacking)]
     runs = {name: [] for name in programs}
     for number in range(rounds):
         first = number % len(programs)

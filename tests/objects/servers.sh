@@ -51,6 +51,7 @@ az  azurite   3.37.0   npm
 gs  fake-gcs-server 1.56.1 go
 peer s3fs     -        debian
 peer haproxy  -        debian
+peer mountpoint-s3 0.11.0 cargo
 '
 
 say() { printf 'objects: %s\n' "$*" >&2; }
@@ -184,6 +185,41 @@ install_azurite() {
     npm install --prefix "$store/azurite" --no-audit --no-fund --no-progress --ignore-scripts \
         azurite@3.37.0 >"$store/azurite/log" 2>&1 ||
         { tail -n 20 "$store/azurite/log" >&2; die 'azurite cannot be installed'; }
+}
+
+# Ten minutes, most of them for its client, which is C. Its own command is not in the registry, so ours
+# calls its library; its dependencies are those that it was released with.
+install_mountpoint-s3() {
+    local source=$store/mountpoint-s3/source program
+    for program in cargo cc cmake pkg-config python3; do need "$program" mountpoint-s3; done
+    from_debian mountpoint-s3 libfuse3-dev
+    cp -r "$here/mountpoint-s3" "$source"
+    python3 -m venv "$source/clang" || missing 'mountpoint-s3 needs python3-venv'
+    (
+        cd "$source"
+        # What bindgen loads, and the headers of its compiler.
+        clang/bin/python -m pip install -q --disable-pip-version-check libclang==18.1.1
+        LIBCLANG_PATH=$(dirname "$PWD"/clang/lib/*/site-packages/clang/native/libclang.so)
+        BINDGEN_EXTRA_CLANG_ARGS=-I$(cc -print-file-name=include)
+        PKG_CONFIG_PATH=$(echo "$store"/mountpoint-s3/root/usr/lib/*/pkgconfig)
+        export LIBCLANG_PATH BINDGEN_EXTRA_CLANG_ARGS PKG_CONFIG_PATH
+        export PKG_CONFIG_SYSROOT_DIR=$store/mountpoint-s3/root CARGO_TARGET_DIR=$source/target
+        cat >Cargo.toml <<END
+[package]
+name = "mount-s3"
+edition = "2024"
+[workspace]
+[dependencies]
+mountpoint-s3-fs = "=0.11.0"
+mountpoint-s3-client = "=0.22.0"
+END
+        cargo fetch --quiet
+        cp "${CARGO_HOME:-$HOME/.cargo}"/registry/src/*/mountpoint-s3-fs-0.11.0/Cargo.lock .
+        cargo build --release
+        cp target/release/mount-s3 "$store/mountpoint-s3/"
+    ) >"$store/mountpoint-s3/log" 2>&1 ||
+        { tail -n 20 "$store/mountpoint-s3/log" >&2; die 'mountpoint-s3 cannot be built'; }
+    rm -rf "$source"
 }
 
 # Packages of this system's release, unpacked.
