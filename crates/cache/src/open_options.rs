@@ -105,7 +105,10 @@ impl OpenOptions {
         let settings = match self.read_ahead {
             ReadAheadRule::Adaptive if geometry.rotational => ReadAheadSettings::rotating(length),
             ReadAheadRule::Adaptive => flash,
-            ReadAheadRule::Server { request_bytes } => remote(REMOTE_DISTANCE_BYTES, request_bytes),
+            ReadAheadRule::Server { request_bytes } => ReadAheadSettings {
+                brings_along: true,
+                ..remote(REMOTE_DISTANCE_BYTES, request_bytes)
+            },
             ReadAheadRule::Off | ReadAheadRule::Blocks { count: 0, .. } => ReadAheadSettings::off(),
             ReadAheadRule::Blocks { block_bytes, count } => {
                 let block = block_bytes.clamp(1, BLOCK_BYTES_MAX);

@@ -191,14 +191,17 @@ fn random_readers_cause_no_read_ahead_far_away_either() {
     assert!(model.seen.demand_requests - demanded <= 2000);
 }
 
-/// A cache too small for what is needed: less is asked for, and the reader goes on.
 /// The same reads of an object that fits into memory, with and without room for it.
 #[test]
 fn reads_at_random_bring_the_rest_of_an_object_that_fits() {
     let latency = Duration::from_millis(50);
-    let run = |spare_bytes| {
+    let run = |brings_along, spare_bytes| {
         let device = Device::far(latency, 1_000_000_000);
-        let mut model = model(auto(), CAPACITY, device);
+        let settings = Settings {
+            brings_along,
+            ..auto()
+        };
+        let mut model = model(settings, CAPACITY, device);
         model.know_latency();
         model.spare_bytes = spare_bytes;
         let start = 7 * REGION;
@@ -211,14 +214,17 @@ fn reads_at_random_bring_the_rest_of_an_object_that_fits() {
         }
         (now, model.seen)
     };
-    let (alone, seen) = run(0);
-    assert!(alone >= latency * 190, "{alone:?} {seen:?}");
-    assert!(seen.ahead_bytes < MIB, "{seen:?}");
-    let (along, seen) = run(CAPACITY);
+    for (brings_along, spare_bytes) in [(true, 0), (false, CAPACITY)] {
+        let (alone, seen) = run(brings_along, spare_bytes);
+        assert!(alone >= latency * 190, "{alone:?} {seen:?}");
+        assert!(seen.ahead_bytes < MIB, "{seen:?}");
+    }
+    let (along, seen) = run(true, CAPACITY);
     assert!(along < latency * 25, "{along:?} {seen:?}");
     assert!(seen.ahead_bytes <= 100 * MIB, "{seen:?}");
 }
 
+/// A cache too small for what is needed: less is asked for, and the reader goes on.
 #[test]
 fn little_memory_means_short_windows() {
     let device = Device::far(Duration::from_millis(50), 1_000_000_000);

@@ -182,17 +182,29 @@ impl Directory {
     }
 
     /// A file is read from its beginning, whose bytes memory `has` or has not. Returns the names to
-    /// fetch before they are read, and when they were there.
-    pub(super) fn walk(&self, name: &[u8], has: bool) -> Option<(Vec<Item>, Instant)> {
+    /// fetch before they are read, of a listing that is believed, and when they were there.
+    pub(super) fn walk(
+        &self,
+        name: &[u8],
+        has: bool,
+        age: Duration,
+    ) -> Option<(Vec<Item>, Instant)> {
         let mut state = self.state.lock();
-        let DirectoryState { listing, walk, .. } = &mut *state;
+        let DirectoryState {
+            listing, own, walk, ..
+        } = &mut *state;
         // What is read from memory alone needs no help.
         if has && !walk.is_ahead() {
             return None;
         }
         let listing = listing.as_ref()?;
-        let file = listing.find(name)?;
-        Some((walk.read(listing, &file), listing.began()))
+        if !listing.is_fresh(Instant::now(), age) {
+            return None;
+        }
+        let (file, began) = (listing.find(name)?, listing.began());
+        let mut names = walk.read(listing, &file);
+        names.retain(|item| own.find(&item.name, Some(began)).is_none());
+        Some((names, began))
     }
 
     /// When the listing began.

@@ -237,12 +237,14 @@ impl File {
         state.content.take_if(|_| is_gone)
     }
 
-    /// Begins to fetch all of it, if memory has nothing of it.
-    pub(super) fn prefetch(&self, key: &str, data: &Data) {
+    /// Begins to fetch all of it, if it is that small and memory has nothing of it.
+    pub(super) fn prefetch(&self, key: &str, data: &Data, bytes_max: u64) {
         if self.has_pages() {
             return;
         }
-        if let Ok(Some(content)) = self.content(key, data) {
+        if let Ok(Some(content)) = self.content(key, data)
+            && content.backing().length_bytes() <= bytes_max
+        {
             content.prefetch();
         }
     }

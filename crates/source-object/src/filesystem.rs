@@ -294,7 +294,7 @@ impl FileSystem for ObjectFileSystem {
             return Ok(Opened::plain(self.tree.of_directory(&node)));
         };
         let has_pages = file.has_pages();
-        let attributes = if self.tree.asks_at_open(file) {
+        let attributes = if has_pages && self.tree.asks_at_open(file) {
             Error::WouldBlock.unless(call.may_block)?;
             let shown = file.ask(node.key(), self.tree.data()).map_err(gone)?;
             self.tree.of_file(&node, &shown)

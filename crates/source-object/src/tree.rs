@@ -101,10 +101,9 @@ impl Tree {
         self.has_metadata
     }
 
-    /// Whether an open of this file asks the store for its version.
+    /// Whether an open of a file that memory has asks for its version though it was seen lately.
     pub(super) fn asks_at_open(&self, file: &File) -> bool {
-        let is_believed = self.believes_at_open && file.fresh(self.age, false).is_some();
-        !is_believed && file.has_pages() && !file.is_changed() && !file.was_just_silent()
+        !self.believes_at_open && !file.is_changed() && !file.was_just_silent()
     }
 
     pub(super) fn age(&self) -> Duration {
@@ -222,16 +221,16 @@ impl Tree {
             return;
         }
         let name = node.own_key().as_bytes();
-        let Some((names, at)) = directory.walk(name, file.has_pages()) else {
+        let Some((names, at)) = directory.walk(name, file.has_pages(), self.age) else {
             return;
         };
         for item in names {
             if let Found::File(version) = &item.found
-                && (1..=SMALL_BYTES_MAX).contains(&version.length_bytes)
+                && version.length_bytes <= SMALL_BYTES_MAX
                 && let child = self.child(node.parent(), &item, at)
                 && let Some(file) = child.file()
             {
-                file.prefetch(child.key(), &self.data);
+                file.prefetch(child.key(), &self.data, SMALL_BYTES_MAX);
             }
         }
     }

@@ -4,13 +4,13 @@
 //! away takes eight minutes, in which the line carries next to nothing.
 //!
 //! **Rule.** Programs read files in the order in which a listing has them. From the third such file
-//! on those behind it are fetched, as many as were fetched before and as many again, up to
-//! [`WINDOW_MAX`]; again when half of them were read:
+//! on [`WINDOW_MIN`] names behind it are fetched, and twice as far ahead each time that half of
+//! them were read, up to [`WINDOW_MAX`]:
 //!
 //! ```text
 //!   listing   a  b  c  d  e  f  g  h  i  j  k  l ...
 //!   read      *  *  *              *
-//!   fetched            [4 names ]  [8 names        ]
+//!   fetched            [4 names ]  [6 names, 8 ahead]
 //! ```
 //!
 //! Up to [`SKIPPED_MAX`] names may be left out; more, or a way back, is another walk.

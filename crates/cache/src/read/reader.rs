@@ -257,7 +257,7 @@ impl Reader {
         }
         // Of a page that came by a stream only those that read its first byte again are heat: one
         // pass in small steps is none.
-        if !state.has(STREAM) || part.start == 0 && !state.has(AHEAD) {
+        if !state.has(AHEAD) && (!state.has(STREAM) || part.start == 0) {
             self.pages.table().warm(slot, state);
         }
         Some(pinned)
@@ -591,7 +591,7 @@ impl ReadAhead {
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
         let before = self.own().pages().table().clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
-            self.own().pages().was_read();
+            self.own().pages().was_read(before);
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
             let offset = seen_from(self.own().layout().number()) + page * PAGE;
             let length = PAGE;
@@ -607,7 +607,7 @@ impl ReadAhead {
         let end = end.min(self.own().layout().length_bytes());
         if offset < end {
             let plan = Plan {
-                fetch: std::iter::once(offset..end).collect(),
+                along: Some(offset..end),
                 ..Plan::default()
             };
             self.run_plan(plan, 0);
@@ -628,12 +628,17 @@ impl ReadAhead {
         }
         let mut claims = Claims::default();
         for range in plan.fetch {
-            if let Err(offset) = self.claim_ahead(in_object(range), &mut claims) {
+            let arrival = Arrival::Stream;
+            if let Err(offset) = self.claim_ahead(in_object(range), arrival, &mut claims) {
                 let offset = base + offset;
                 let refused = Feedback::Refused { offset };
                 self.streams.lock().feedback(refused);
                 break;
             }
+        }
+        if let Some(range) = plan.along {
+            // Where memory is short, the rest comes when it is read.
+            let _ = self.claim_ahead(in_object(range), Arrival::Demand, &mut claims);
         }
         // Before the bytes can come, so that no reader gets past it.
         if let Some(page) = plan.marker.map(|offset| offset.saturating_sub(base) / PAGE)
@@ -646,7 +651,16 @@ impl ReadAhead {
     }
 
     /// Claims what is missing of a range, or says where memory ran out.
-    fn claim_ahead(&self, range: Range<u64>, claims: &mut Claims) -> Result<(), u64> {
+    fn claim_ahead(
+        &self,
+        range: Range<u64>,
+        arrival: Arrival,
+        claims: &mut Claims,
+    ) -> Result<(), u64> {
+        let flags = match arrival {
+            Arrival::Stream => AHEAD | STREAM,
+            Arrival::Demand => AHEAD,
+        };
         let (pages, layout) = (self.own().pages(), &self.own().layout());
         let end = range.end.min(layout.length_bytes());
         let mut frames = Batch::new(pages);
@@ -655,7 +669,7 @@ impl ReadAhead {
             let frame = || frames.take(rest);
             let key = layout.key(part.page);
             let found = pages
-                .find_or_make_in(key, Arrival::Stream, AHEAD | STREAM, frame)
+                .find_or_make_in(key, arrival, flags, frame)
                 .ok_or(part.extent().offset)?;
             let wanted = Wanted::new(self.own(), found, part.page, layout.units_of(&part));
             if !found.state.has(FULL) {

@@ -63,7 +63,10 @@ pub(crate) struct Pages {
     free: FreeList,
     evictor: Evictor,
     moves: Moves,
+    /// Pages that streams fetched, and that no reader has asked for.
     unread: Tally,
+    /// The same of pages that came along with others.
+    along: Tally,
     /// Pages pinned for payloads; apart from what each hit reads.
     in_payloads: Box<Tally>,
     owners: Box<[AtomicU32]>,
@@ -110,6 +113,7 @@ impl Pages {
             evictor: Evictor::new(frames, reader_keeps),
             moves: Moves::default(),
             unread: Tally::default(),
+            along: Tally::default(),
             in_payloads: Box::default(),
             owners: zeros(),
             valid: zeros(),
@@ -135,8 +139,17 @@ impl Pages {
         self.objects.add(streams, is_listed)
     }
 
-    pub(crate) fn was_read(&self) {
-        self.unread.remove(1);
+    /// A page is read that had these flags before.
+    pub(crate) fn was_read(&self, before: State) {
+        self.unread_of(before.flags(AHEAD | STREAM)).remove(1);
+    }
+
+    /// Where a page that was fetched ahead with these flags is counted.
+    fn unread_of(&self, flags: u64) -> &Tally {
+        match flags & STREAM {
+            0 => &self.along,
+            _ => &self.unread,
+        }
     }
 
     /// Refuses when more than half of all would be pinned so: the rest is for readers.
@@ -205,7 +218,7 @@ impl Pages {
         let frame = frame()?;
         // Before a thread can find the page and count it as read.
         let is_ahead = flags & AHEAD != 0;
-        self.unread.add(u64::from(is_ahead));
+        self.unread_of(flags).add(u64::from(is_ahead));
         let made = loop {
             if let Some(made) = self.make(key, frame, arrival, flags) {
                 break made;
@@ -218,7 +231,7 @@ impl Pages {
         match made {
             Some(page) if page.frame() == frame => CACHE_PAGES.add(1),
             _ => {
-                self.unread.remove(u64::from(is_ahead));
+                self.unread_of(flags).remove(u64::from(is_ahead));
                 self.free.push(frame);
             }
         }
@@ -355,7 +368,7 @@ impl Pages {
         drop(insertion);
         self.objects.page_left(key);
         if before.has(AHEAD) {
-            self.unread.remove(1);
+            self.was_read(before);
         }
         self.evictor.removed(frame);
     }
@@ -509,7 +522,7 @@ impl Pages {
         self.objects.page_left(key);
         self.free.push(state.frame());
         if state.has(AHEAD) {
-            self.unread.remove(1);
+            self.unread_of(state.flags(STREAM)).remove(1);
             self.objects.wasted(key);
         }
     }
@@ -550,23 +563,20 @@ impl Pages {
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
         let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
-        in_flight.min(self.unread_room_bytes())
-    }
-
-    /// Memory for bytes that no reader has asked for, while none are on their way; else 0.
-    pub(crate) fn spare_bytes(&self) -> u64 {
-        if self.in_flight.ahead_bytes() > 0 {
-            return 0;
-        }
-        self.unread_room_bytes()
-    }
-
-    fn unread_room_bytes(&self) -> u64 {
         let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
         let share = u64::from(self.arena.frames() / STREAM_SHARE) * PAGE;
-        (share + free).saturating_sub(unread)
+        in_flight.min((share + free).saturating_sub(unread))
+    }
+
+    /// What may come along with reads at random, while nothing is fetched ahead: with what came so
+    /// and was not read half of the cache.
+    pub(crate) fn spare_bytes(&self) -> u64 {
+        if self.in_flight.ahead_bytes() > 0 {
+            return 0;
+        }
+        (self.arena.size_bytes() / 2).saturating_sub(self.along.get() * PAGE)
     }
 }
 
@@ -671,7 +681,11 @@ impl Objects {
     /// Forgets an object, of which no page is in the table.
     pub(crate) fn remove(&self, number: u32) {
         let known = self.known.lock(number.into()).remove(&number);
-        debug_assert!(known.is_some_and(|known| known.pages.is_empty()));
+        debug_assert!(known.as_ref().is_some_and(|known| known.pages.is_empty()));
+        // Its number may be given to another.
+        if let Some(streams) = known.and_then(|known| known.streams.upgrade()) {
+            streams.lock().gone(seen_from(number));
+        }
         self.numbers.lock().free.push_back(number & !LISTED);
     }
 

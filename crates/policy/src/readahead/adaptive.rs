@@ -133,6 +133,7 @@ impl Space {
         }
         Plan {
             fetch,
+            along: plan.along,
             // The page that begins at the marker in the mirror ends there in the file.
             marker: plan.marker.and_then(|marker| self.byte(marker)),
             release: plan.release.and_then(turn),
@@ -361,10 +362,10 @@ impl Adaptive {
 
     fn at_random(&mut self, touch: &Touch, spare_bytes: u64) -> Plan {
         self.counts.random += 1;
-        let is_miss = touch.kind == AccessKind::Miss;
+        let is_miss = touch.kind == AccessKind::Miss && self.settings.brings_along;
         let piece = is_miss.then(|| self.scattered.miss(touch, spare_bytes, &self.settings));
         Plan {
-            fetch: piece.flatten().into_iter().collect(),
+            along: piece.flatten(),
             ..Plan::default()
         }
     }
@@ -539,12 +540,18 @@ impl Adaptive {
             let end = up(file.end, self.settings.unit_bytes);
             self.counts.outside += u64::from(plan.cut(&(file.start..end)));
         }
-        if !plan.fetch.is_empty() {
+        if !plan.fetch.is_empty() || plan.along.is_some() {
             self.counts.plans += 1;
-            let bytes: u64 = plan.fetch.iter().map(|range| range.end - range.start).sum();
+            let ranges = plan.fetch.iter().chain(&plan.along);
+            let bytes: u64 = ranges.map(|range| range.end - range.start).sum();
             self.counts.planned_bytes = self.counts.planned_bytes.saturating_add(bytes);
         }
         plan
+    }
+
+    /// Tells that the object is gone that began here: another one may begin there.
+    pub fn gone(&mut self, start: u64) {
+        self.scattered.gone(start);
     }
 
     /// Tells what became of an earlier plan.

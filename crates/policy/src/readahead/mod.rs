@@ -5,7 +5,6 @@ use std::time::Duration;
 
 mod adaptive;
 mod bandwidth_delay;
-
 mod scattered;
 pub mod settings;
 mod stream;
@@ -47,7 +46,8 @@ pub struct Access {
     pub kind: AccessKind,
     /// What read-ahead may request now, over all streams of the cache.
     pub budget_bytes: u64,
-    /// Memory for bytes that no reader has asked for, while none are on their way; else 0.
+    /// What may come along with reads at random now: memory for it, and 0 while anything that was
+    /// fetched ahead is on its way.
     pub spare_bytes: u64,
     /// Never goes back. Parts of one read carry the same time.
     pub now: Duration,
@@ -139,6 +139,8 @@ impl Judged {
 pub struct Plan {
     /// Bytes to fetch, in the order of their need. The caller skips what is in memory.
     pub fetch: Vec<Range<u64>>,
+    /// Bytes to fetch that are of no stream.
+    pub along: Option<Range<u64>>,
     /// The page to report as [`AccessKind::Marker`] when it is touched.
     pub marker: Option<u64>,
     /// Bytes that the stream will not want again (free-behind).

@@ -14,7 +14,8 @@
 //!   little, and after less than 30 all of 100 MiB is there.
 //! - A piece is requested when nothing read ahead is on its way any more. So a narrow path carries
 //!   one piece beside the reads, and a broad one as many as there are reads.
-//! - The rest must fit twice into memory for what is unread, and nothing is fetched a second time.
+//! - The rest must fit into the memory that such pieces may have. What was evicted unread ends it
+//!   for its object, and of the objects read last nothing is fetched a second time.
 //! - Nearer than [`LATENCY_MIN`] a read costs no more than its share of the pieces would.
 //!
 //! Weaknesses: reads that stay in one part of an object bring all of it. Where bytes cost money and
@@ -31,15 +32,17 @@ const LATENCY_MIN: Duration = Duration::from_millis(1);
 /// So many reads are taken for chance.
 const READS_MIN: u32 = 8;
 /// Objects that are remembered.
-const OBJECTS_MAX: usize = 8;
+const OBJECTS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
 struct Object {
     start: u64,
     reads: u32,
     came_bytes: u64,
-    /// Where the next piece begins; the end of the object once bytes were evicted unread.
+    /// Where the next piece begins.
     position: u64,
+    /// Bytes were evicted unread.
+    is_over: bool,
 }
 
 /// Objects that are read at random. See the module.
@@ -50,8 +53,8 @@ pub(super) struct Scattered {
 }
 
 impl Scattered {
-    /// A read of no stream missed. Returns the piece to fetch, if there is room for twice the rest
-    /// of the object in `spare_bytes`.
+    /// A read of no stream missed. Returns the piece to fetch, if the rest of the object fits into
+    /// `spare_bytes`.
     pub(super) fn miss(
         &mut self,
         touch: &Touch,
@@ -66,7 +69,7 @@ impl Scattered {
         object.reads = object.reads.saturating_add(1);
         object.came_bytes = object.came_bytes.saturating_add(read);
         let rest = bounds.end.saturating_sub(object.position);
-        let fits = object.reads >= READS_MIN && rest <= spare_bytes / 2;
+        let fits = object.reads >= READS_MIN && rest <= spare_bytes && !object.is_over;
         let piece = object.came_bytes.min(down(touch.budget_bytes, page));
         let start = object.position;
         let piece = start..start + if fits { piece.min(rest) } else { 0 };
@@ -82,8 +85,13 @@ impl Scattered {
         if let Some(object) = below.by_ref().max_by_key(|one| one.start)
             && offset < object.position
         {
-            object.position = u64::MAX;
+            object.is_over = true;
         }
+    }
+
+    /// The object that begins here is gone, and another one may.
+    pub(super) fn gone(&mut self, start: u64) {
+        self.objects.retain(|one| one.start != start);
     }
 
     /// What is known of the object that begins at `start`.
@@ -99,6 +107,7 @@ impl Scattered {
             reads: 0,
             came_bytes: 0,
             position: start,
+            is_over: false,
         }
     }
 }
@@ -171,7 +180,7 @@ mod tests {
     #[test]
     fn nothing_comes_along_without_room_or_on_a_short_path() {
         let mut full = Reads::new();
-        full.spare_bytes = 200 << 20;
+        full.spare_bytes = 100 << 20;
         assert_eq!(full.read(object(0, (100 << 20) + 1), 100), []);
         assert_ne!(full.read(object(1, 100 << 20), 100), []);
         let mut near = Reads::new();
@@ -200,6 +209,9 @@ mod tests {
         reads.scattered.wasted(one.start + PAGE);
         assert_eq!(reads.read(one, 100), []);
         assert_ne!(reads.read(other, 1), []);
+        // Another object begins there.
+        reads.scattered.gone(one.start);
+        assert_ne!(reads.read(one, 10), []);
     }
 
     #[test]

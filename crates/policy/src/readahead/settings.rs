@@ -99,6 +99,8 @@ pub struct Settings {
     pub file_alignment_bytes: Option<u64>,
     /// Streams of this file.
     pub streams_max: usize,
+    /// Reads at random bring the rest of their object along, where it is far.
+    pub brings_along: bool,
 }
 
 impl Settings {
@@ -115,6 +117,7 @@ impl Settings {
             block_bytes: None,
             file_alignment_bytes: None,
             streams_max: STREAMS_MAX,
+            brings_along: false,
         }
     }
 
@@ -202,6 +205,7 @@ mod tests {
                     block_bytes: (value % 2 == 0).then_some(value),
                     file_alignment_bytes: Some(value),
                     streams_max: usize::try_from(value).unwrap(),
+                    brings_along: true,
                 }
                 .normalised();
                 assert!(settings.page_bytes.is_power_of_two());

@@ -488,6 +488,7 @@ impl Stream {
         self.marker = more.then_some(marker);
         Plan {
             fetch,
+            along: None,
             marker: self.marker,
             release,
         }

@@ -207,7 +207,7 @@ impl Stride {
         Plan {
             fetch,
             marker: self.marker(touch, settings),
-            release: None,
+            ..Plan::default()
         }
     }
 

@@ -237,7 +237,7 @@ impl Model {
             bytes_of(&plan) <= self.budget_bytes(),
             "over the budget: {plan:?}"
         );
-        for range in plan.fetch {
+        for range in plan.fetch.into_iter().chain(plan.along) {
             assert!(
                 range.start < range.end && range.end <= self.length,
                 "{range:?}"

@@ -87,3 +87,52 @@ fn an_open_that_believes_asks_when_what_was_seen_is_old() {
     assert_eq!(gateway.read(&id).unwrap(), b"by another");
     drop(open);
 }
+
+#[test]
+fn nothing_is_fetched_by_an_old_listing_or_for_a_name_that_is_gone() {
+    let (store, gateway, _folder) = listed(How {
+        age: Duration::from_millis(50),
+        ..MOUNT
+    });
+    let ids: Vec<_> = (0..3)
+        .map(|number| gateway.find(&format!("f{number}")).unwrap())
+        .collect();
+    std::thread::sleep(Duration::from_millis(60));
+    store.asked();
+    for id in &ids {
+        gateway.read(id).unwrap();
+    }
+    assert_eq!(gets(&store).0, ["f0", "f1", "f2"]);
+
+    let (store, gateway, _folder) = listed(MOUNT);
+    let root = gateway.files.root();
+    for name in [b"f3", b"f5"] {
+        gateway.files.remove(&gateway.call(), &root, name).unwrap();
+    }
+    store.asked();
+    for number in 0..3 {
+        let id = gateway.find(&format!("f{number}")).unwrap();
+        gateway.read(&id).unwrap();
+    }
+    let mut fetched = gets(&store).0;
+    fetched.sort_unstable();
+    assert_eq!(fetched, ["f0", "f1", "f2", "f6"]);
+}
+
+#[test]
+fn what_has_become_large_since_it_was_listed_is_not_fetched() {
+    let (store, gateway, _folder) = listed(MOUNT);
+    store.place("f3", &vec![3; 200_000], &Vec::new());
+    let id = gateway.find("f3").unwrap();
+    let file = gateway.tree.resolve(&gateway.call(), &id).unwrap();
+    let file = file.file().unwrap();
+    file.ask("f3", gateway.tree.data()).unwrap();
+    store.asked();
+    for number in 0..3 {
+        let id = gateway.find(&format!("f{number}")).unwrap();
+        gateway.read(&id).unwrap();
+    }
+    let mut fetched = gets(&store).0;
+    fetched.sort_unstable();
+    assert_eq!(fetched, ["f0", "f1", "f2", "f5", "f6"]);
+}

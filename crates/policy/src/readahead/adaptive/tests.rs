@@ -76,3 +76,41 @@ fn without_read_ahead_nothing_is_ever_asked_for() {
     }
     assert_eq!((none.counts().random, none.counts().plans), (100, 0));
 }
+
+/// What is fetched along with the reads at random of one object.
+fn scattered(policy: &mut Adaptive, reads: std::ops::Range<u64>) -> Vec<std::ops::Range<u64>> {
+    let plans = reads.map(|number| {
+        let offset = (number * number * 7919 % 797) * READ;
+        policy.access(&Access {
+            spare_bytes: u64::MAX,
+            bounds: Some(crate::readahead::Bounds {
+                start: 0,
+                end: 100 * MIB,
+            }),
+            ..access(offset, AccessKind::Miss, FAR * number as u32, FAR)
+        })
+    });
+    plans.filter_map(|plan| plan.along).collect()
+}
+
+#[test]
+fn what_comes_along_ends_with_waste_and_begins_with_another_object() {
+    let settings = Settings {
+        file_alignment_bytes: Some(1 << 40),
+        brings_along: true,
+        ..Settings::flash(1 << 41)
+    };
+    let mut policy = Adaptive::new(settings);
+    let pieces = scattered(&mut policy, 1..12);
+    assert_eq!(pieces.first().unwrap().start, 0);
+    let (offset, length) = (MIB, READ);
+    policy.feedback(Feedback::Wasted { offset, length });
+    assert_eq!(scattered(&mut policy, 12..40), []);
+    policy.gone(0);
+    assert_eq!(scattered(&mut policy, 40..52).first().unwrap().start, 0);
+    let alone = Settings {
+        brings_along: false,
+        ..settings
+    };
+    assert_eq!(scattered(&mut Adaptive::new(alone), 1..40), []);
+}
