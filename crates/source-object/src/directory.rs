@@ -375,7 +375,10 @@ impl Directory {
 
     /// Notes a name that was made here, and whether the remote has it since.
     pub(super) fn note_made(&self, item: Item, at: Option<Instant>) {
-        self.note(|own| own.put(item, at));
+        self.note(|state| {
+            state.expect(&item, false);
+            state.own.put(item, at);
+        });
     }
 
     /// Notes that the remote has a name for which it was waited.
@@ -388,19 +391,22 @@ impl Directory {
 
     /// Notes a name that was removed here.
     pub(super) fn note_removed(&self, item: &Item) {
-        self.note(|own| own.remove(&item.name, item.cookie, Instant::now()));
+        self.note(|state| {
+            state.expect(item, true);
+            state.own.remove(&item.name, item.cookie, Instant::now());
+        });
     }
 
     /// Forgets what was done here with a name, and the listing: the remote knows better.
     pub(super) fn mistrust(&self, name: &[u8]) {
-        self.note(|own| own.forget(name));
+        self.note(|state| state.own.forget(name));
         let listing = self.state.lock().listing.take();
         drop(listing);
     }
 
-    fn note(&self, change: impl FnOnce(&mut Overlay)) {
+    fn note(&self, change: impl FnOnce(&mut DirectoryState)) {
         let mut state = self.state.lock();
-        change(&mut state.own);
+        change(&mut state);
         state.changed = state.changed.next().max(Timestamp::now());
         let listing = if state.own.is_full() {
             state.own.settle(Instant::now());
@@ -494,6 +500,25 @@ impl Directory {
 }
 
 impl DirectoryState {
+    /// A name is made or removed here that `was` there or was not: the next listing is expected to
+    /// differ by it, and shows no further change.
+    fn expect(&mut self, item: &Item, was: bool) {
+        let began = self.listing.as_ref().map(Listing::began);
+        let is_listed = |listing: &Listing| match listing.find(&item.name) {
+            Some(_) => Some(true),
+            None => listing.lacks(&item.name).then_some(false),
+        };
+        let is_there = match self.own.find(&item.name, began) {
+            Some(own) => Some(own.is_some()),
+            None => self.listing.as_ref().and_then(is_listed),
+        };
+        if is_there == Some(was)
+            && let Some(digest) = &mut self.digest
+        {
+            *digest ^= item.cookie;
+        }
+    }
+
     /// A listing that came whole with other names than the one before shows a change.
     fn note_whole(&mut self) {
         let Some(digest) = self.listing.as_ref().and_then(Listing::digest) else {

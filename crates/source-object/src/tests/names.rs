@@ -265,3 +265,34 @@ fn the_page_that_shows_what_a_prefix_is_begins_its_listing() {
     assert_eq!(names, [b"a", b"d", b"z"]);
     assert_eq!(store.asked(), []);
 }
+
+#[test]
+fn the_next_listing_shows_no_change_but_those_of_others() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("d/old", b"1", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let make = |name: &str| {
+        let id = gateway.create(name).unwrap();
+        gateway.write(&id, 0, b"1").unwrap();
+        gateway.commit(&id).unwrap();
+    };
+    let id = gateway.find("d").unwrap();
+    let node = gateway.tree.directory(&gateway.call(), &id).unwrap();
+    let changed = || node.directory().unwrap().changed();
+    let listed = || {
+        node.directory().unwrap().expire();
+        gateway.names("d").len()
+    };
+    assert_eq!(listed(), 1);
+    make("d/a");
+    make("d/b");
+    gateway.files.remove(&gateway.call(), &id, b"old").unwrap();
+    gateway.rename("d/b", "d/c").unwrap();
+    // Over itself, too.
+    gateway.rename("d/c", "d/a").unwrap();
+    let before = changed();
+    assert_eq!((listed(), changed()), (1, before));
+    store.place("d/by another", b"1", &Vec::new());
+    assert_eq!(listed(), 2);
+    assert!(changed() > before);
+}
