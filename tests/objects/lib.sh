@@ -12,6 +12,9 @@ STORE_NAME=${PAGEWELL_OBJECT_SERVER:-versitygw}
 # The account of servers.sh, where it is Azure's kind.
 export AZURE_STORAGE_ACCOUNT=pagewelltest AZURE_STORAGE_KEY=cGFnZXdlbGwtdGVzdC1zZWNyZXQ=
 STORE_PORT=
+# This one takes no heed of the conditions of an upload's end (docs/INTEROPERABILITY.md).
+WRITES=()
+[ "$STORE_NAME" != fake-gcs-server ] || WRITES=(--object-writes=unguarded)
 
 # Starts the store, on the port that it had before.
 start_store() {
@@ -27,8 +30,8 @@ start_store() {
         [ $((waited += 1)) -le 2400 ] || fail "$STORE_NAME was not ready after two minutes"
         sleep 0.05
     done
-    # The folder with the bucket, as the stores keep their objects that are used here; azurite has
-    # none, and runs what does not look into it.
+    # The folder with the bucket, as the stores keep their objects that are used here; azurite and
+    # fake-gcs-server have none, and run what does not look into it.
     BUCKET=$SCRATCH/store/bucket
 }
 
@@ -51,7 +54,13 @@ bucket() { # [PREFIX [OPTION...]]: its URL, of what is below PREFIX
     local prefix=${1-}
     [ $# = 0 ] || shift
     local scheme=s3
-    [ "$STORE_NAME" != azurite ] || scheme=az
+    case $STORE_NAME in
+        azurite) scheme=az ;;
+        fake-gcs-server)
+            scheme=gs
+            set -- "$@" anonymous=true
+            ;;
+    esac
     printf '%s://bucket/%s?endpoint=http://127.0.0.1:%s' "$scheme" "$prefix" "$STORE_PORT"
     [ $# = 0 ] || printf '&%s' "$@"
 }
@@ -59,7 +68,7 @@ bucket() { # [PREFIX [OPTION...]]: its URL, of what is below PREFIX
 # mount_bucket [ARGUMENT...] URL: with little memory, so that most of what is written goes through
 # the staging folder.
 mount_bucket() {
-    mounted --cache "${CACHE:-8m}" --staging-dir "$SCRATCH/staging" "$@"
+    mounted --cache "${CACHE:-8m}" --staging-dir "$SCRATCH/staging" "${WRITES[@]}" "$@"
 }
 
 # What must be empty once all is in the store.

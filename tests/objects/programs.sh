@@ -3,8 +3,8 @@
 #
 # usage: tests/objects/programs.sh [NAME [SERVER...]]      NAME is one of programs/*.sh, or `all`
 #
-# On versitygw and rclone when no server is named; azurite runs data, trees and posix, which do not
-# look for objects in a folder. Installs what is missing (servers.sh). One line per
+# On versitygw and rclone when no server is named; azurite and fake-gcs-server run data, trees
+# and posix, which do not look for objects in a folder. Installs what is missing (servers.sh). One line per
 # scenario and server, as tests/clients/run.sh prints, whose variables hold here too.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)

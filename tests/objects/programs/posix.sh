@@ -8,5 +8,5 @@ unmet=()
 while read -r test; do
     unmet+=(--fails "$test")
 done < <(grep -v -e '^#' -e '^$' "$OBJECTS/posix.txt")
-use_posix "${unmet[@]}" --staging-dir "$SCRATCH/staging" "$(bucket '' metadata=objects)"
+use_posix "${unmet[@]}" --staging-dir "$SCRATCH/staging" "${WRITES[@]}" "$(bucket '' metadata=objects)"
 nothing_staged
