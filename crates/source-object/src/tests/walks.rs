@@ -27,6 +27,17 @@ fn gets(store: &Store) -> (Vec<String>, bool) {
     (gets, has_others)
 }
 
+/// Reads the first three files, and returns the keys that were asked for.
+fn fetched_with_three(store: &Store, gateway: &Gateway) -> Vec<String> {
+    for number in 0..3 {
+        let id = gateway.find(&format!("f{number}")).unwrap();
+        gateway.read(&id).unwrap();
+    }
+    let mut fetched = gets(store).0;
+    fetched.sort_unstable();
+    fetched
+}
+
 #[test]
 fn those_behind_the_third_have_come_when_they_are_read() {
     let (store, gateway, _folder) = listed(MOUNT);
@@ -110,13 +121,10 @@ fn nothing_is_fetched_by_an_old_listing_or_for_a_name_that_is_gone() {
         gateway.files.remove(&gateway.call(), &root, name).unwrap();
     }
     store.asked();
-    for number in 0..3 {
-        let id = gateway.find(&format!("f{number}")).unwrap();
-        gateway.read(&id).unwrap();
-    }
-    let mut fetched = gets(&store).0;
-    fetched.sort_unstable();
-    assert_eq!(fetched, ["f0", "f1", "f2", "f6"]);
+    assert_eq!(
+        fetched_with_three(&store, &gateway),
+        ["f0", "f1", "f2", "f6"]
+    );
 }
 
 #[test]
@@ -128,11 +136,6 @@ fn what_has_become_large_since_it_was_listed_is_not_fetched() {
     let file = file.file().unwrap();
     file.ask("f3", gateway.tree.data()).unwrap();
     store.asked();
-    for number in 0..3 {
-        let id = gateway.find(&format!("f{number}")).unwrap();
-        gateway.read(&id).unwrap();
-    }
-    let mut fetched = gets(&store).0;
-    fetched.sort_unstable();
+    let fetched = fetched_with_three(&store, &gateway);
     assert_eq!(fetched, ["f0", "f1", "f2", "f5", "f6"]);
 }
