@@ -24,6 +24,9 @@
 //! one piece of memory for each request. So frames are taken many at a time and handed out in the
 //! order of their addresses: what streams left behind comes back as one run, mostly backward.
 //!
+//! What comes along with reads of no stream, and what is asked for by name, leaves as pages do that
+//! were read once, and is counted apart: unread, it takes no read-ahead from streams.
+//!
 //! **Weakness.** Where random reads have scattered the free frames, they stay scattered. A plan of
 //! which a part is in memory already may evict as many pages too early.
 
@@ -591,7 +594,7 @@ impl ReadAhead {
     pub(crate) fn touch(&self, slot: SlotIndex, page: u64) -> bool {
         let before = self.own().pages().table().clear(slot, AHEAD | MARKER);
         if before.has(AHEAD) {
-            self.own().pages().was_read(before);
+            self.own().pages().no_longer_ahead(before);
             CACHE_AHEAD_USEFUL_BYTES.add(PAGE);
             let offset = seen_from(self.own().layout().number()) + page * PAGE;
             let length = PAGE;

@@ -139,9 +139,9 @@ impl Pages {
         self.objects.add(streams, is_listed)
     }
 
-    /// A page is read that had these flags before.
-    pub(crate) fn was_read(&self, before: State) {
-        self.unread_of(before.flags(AHEAD | STREAM)).remove(1);
+    /// A page that was fetched ahead is read, or gone: it had these flags.
+    pub(crate) fn no_longer_ahead(&self, before: State) {
+        self.unread_of(before.flags(STREAM)).remove(1);
     }
 
     /// Where a page that was fetched ahead with these flags is counted.
@@ -368,7 +368,7 @@ impl Pages {
         drop(insertion);
         self.objects.page_left(key);
         if before.has(AHEAD) {
-            self.was_read(before);
+            self.no_longer_ahead(before);
         }
         self.evictor.removed(frame);
     }
@@ -522,7 +522,7 @@ impl Pages {
         self.objects.page_left(key);
         self.free.push(state.frame());
         if state.has(AHEAD) {
-            self.unread_of(state.flags(STREAM)).remove(1);
+            self.no_longer_ahead(state);
             self.objects.wasted(key);
         }
     }
@@ -562,11 +562,11 @@ impl Pages {
     /// what is free and the share of streams. Of more, some would go before it is read.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
-        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
         let unread = self.unread.get() * PAGE;
         // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
         let share = u64::from(self.arena.frames() / STREAM_SHARE) * PAGE;
+        let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
         in_flight.min((share + free).saturating_sub(unread))
     }
 
