@@ -70,19 +70,19 @@ impl Scattered {
         object.came_bytes = object.came_bytes.saturating_add(read);
         let rest = bounds.end.saturating_sub(object.position);
         let fits = object.reads >= READS_MIN && rest <= spare_bytes && !object.is_over;
-        let piece = object.came_bytes.min(down(touch.budget_bytes, page));
+        let most = rest.min(down(touch.budget_bytes, page));
+        let length = if fits { object.came_bytes.min(most) } else { 0 };
         let start = object.position;
-        let piece = start..start + if fits { piece.min(rest) } else { 0 };
-        object.position = piece.end;
-        object.came_bytes = object.came_bytes.saturating_add(piece.end - piece.start);
+        object.position += length;
+        object.came_bytes = object.came_bytes.saturating_add(length);
         self.objects.push(object);
-        (!piece.is_empty()).then_some(piece)
+        (length > 0).then_some(start..start + length)
     }
 
     /// Bytes were evicted unread: the rest of their object is not worth its memory.
     pub(super) fn wasted(&mut self, offset: u64) {
-        let mut below = self.objects.iter_mut().filter(|one| one.start <= offset);
-        if let Some(object) = below.by_ref().max_by_key(|one| one.start)
+        let below = self.objects.iter_mut().filter(|one| one.start <= offset);
+        if let Some(object) = below.max_by_key(|one| one.start)
             && offset < object.position
         {
             object.is_over = true;
@@ -131,6 +131,7 @@ mod tests {
         scattered: Scattered,
         latency: Duration,
         spare_bytes: u64,
+        budget_bytes: u64,
     }
 
     impl Reads {
@@ -139,6 +140,7 @@ mod tests {
                 scattered: Scattered::default(),
                 latency: LATENCY_MIN,
                 spare_bytes: ROOM,
+                budget_bytes: ROOM,
             }
         }
 
@@ -149,7 +151,7 @@ mod tests {
                 offset: bounds.start + page * PAGE + 100,
                 end: bounds.start + page * PAGE + 108,
                 kind: AccessKind::Miss,
-                budget_bytes: self.spare_bytes,
+                budget_bytes: self.budget_bytes,
                 now: Duration::ZERO,
                 previous: Duration::ZERO,
                 bounds: Some(bounds),
@@ -186,6 +188,18 @@ mod tests {
         let mut near = Reads::new();
         near.latency = LATENCY_MIN - Duration::from_nanos(1);
         assert_eq!(near.read(object(0, 100 << 20), 100), []);
+    }
+
+    #[test]
+    fn a_piece_keeps_to_the_budget_in_whole_pages() {
+        let mut reads = Reads::new();
+        reads.budget_bytes = 3 * PAGE + 1;
+        let pieces = reads.read(object(0, 100 << 20), 20);
+        assert_eq!(pieces.len(), 13);
+        let is_cut = |piece: &Range<u64>| piece.end - piece.start == 3 * PAGE;
+        assert!(pieces.iter().all(is_cut), "{pieces:?}");
+        reads.budget_bytes = PAGE - 1;
+        assert_eq!(reads.read(object(0, 100 << 20), 20), []);
     }
 
     #[test]
