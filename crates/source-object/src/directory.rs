@@ -126,10 +126,7 @@ impl Directory {
     /// The root, with the first page of its listing, which was asked for at `began`.
     pub(super) fn begin_root(&self, key: &str, mut page: ListPage, began: Instant) {
         hide(&mut page, key);
-        let mut state = self.state.lock();
-        let listing = state.listing.insert(Listing::new(began));
-        listing.add(key, page);
-        state.note_whole();
+        self.state.lock().begin(key, page, began);
     }
 
     /// When its names were seen to change.
@@ -288,11 +285,7 @@ impl Directory {
             return Ok(());
         }
         let page = self.page(asked, None)?;
-        let mut state = self.state.lock();
-        state.own.settle(now);
-        let listing = state.listing.insert(Listing::new(now));
-        listing.add(asked.key, page);
-        state.note_whole();
+        self.state.lock().begin(asked.key, page, now);
         Ok(())
     }
 
@@ -420,12 +413,9 @@ impl Directory {
 
     /// Notes that it was made here, and so has no names.
     pub(super) fn begin_empty(&self) {
-        let mut listing = Listing::new(Instant::now());
-        listing.add("", ListPage::default());
         let mut state = self.state.lock();
         state.own = Overlay::default();
-        state.listing = Some(listing);
-        state.note_whole();
+        state.begin("", ListPage::default(), Instant::now());
     }
 
     /// Whether it has names that the remote has not yet.
@@ -500,6 +490,14 @@ impl Directory {
 }
 
 impl DirectoryState {
+    /// A listing begins, at `began`, with its first page.
+    fn begin(&mut self, key: &str, page: ListPage, began: Instant) {
+        self.own.settle(began);
+        let listing = self.listing.insert(Listing::new(began));
+        listing.add(key, page);
+        self.note_whole();
+    }
+
     /// A name is made or removed here that `was` there or was not: the next listing is expected to
     /// differ by it, and shows no further change.
     fn expect(&mut self, item: &Item, was: bool) {

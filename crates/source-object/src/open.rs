@@ -338,6 +338,7 @@ mod tests {
         assert!(refused.contains("ignores ranges"), "{refused}");
         assert_eq!(refused.matches("http://").count(), 1, "{refused}");
     }
+
     #[test]
     fn a_bucket_is_no_object() {
         for url in ["s3://bucket", "az://container?account=one", "gs://bucket/"] {
