@@ -11,9 +11,8 @@
 
 use std::path::Path;
 
+use pagewell_base::likeness;
 use pagewell_disc::{DiscOptions, OPTIONS};
-
-use crate::likeness;
 
 /// What people put between options, besides what belongs there.
 const SEPARATORS: [char; 4] = ['&', ',', ';', '?'];

@@ -100,7 +100,6 @@ mod failure;
 mod gone;
 mod identity;
 mod kinds;
-mod likeness;
 mod listing;
 mod location;
 mod log_arguments;

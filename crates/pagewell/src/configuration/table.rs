@@ -3,11 +3,12 @@
 
 use std::ops::Range;
 
+use pagewell_base::likeness;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::mistakes::Mistakes;
-use crate::{gone, likeness};
+use crate::gone;
 
 /// A value, and the line that it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]

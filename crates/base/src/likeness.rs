@@ -4,7 +4,8 @@
 const ALIKE_MIN: f64 = 0.75;
 
 /// The name that is most like this one, if one is like it.
-pub(crate) fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
+#[must_use]
+pub fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let alike = known
         .iter()
         .map(|one| (strsim::jaro_winkler(name, one), *one));
