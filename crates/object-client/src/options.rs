@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagewell_base::duration;
+use pagewell_base::{duration, likeness};
 
 use crate::error::{Error, Result};
 use crate::handling::Handling;
@@ -98,6 +98,23 @@ fn invalid(text: String) -> Error {
     Error::Invalid(text)
 }
 
+/// There is no such option. All are named where none is like it.
+fn unknown(name: &str) -> Error {
+    let forms: Vec<_> = NAMES
+        .split(", ")
+        .chain(Handling::NAMES.split(", "))
+        .collect();
+    let name_of = |form: &&'static str| form.split('=').next().unwrap_or(form);
+    let names: Vec<_> = forms.iter().map(name_of).collect();
+    let meant = likeness::nearest(name, &names);
+    let form = forms.iter().find(|form| Some(name_of(form)) == meant);
+    let hint = form.map_or_else(
+        || format!("; there are {}", forms.join(", ")),
+        |form| format!(", did you mean '{form}'?"),
+    );
+    invalid(format!("no option '{name}'{hint}"))
+}
+
 fn boolean(name: &str, value: &str) -> Result<bool> {
     match value {
         "true" | "1" | "yes" | "" => Ok(true),
@@ -142,11 +159,7 @@ impl Options {
             }
             "raw-listings" => self.raw_listings = boolean(name, value)?,
             _ if self.handling.set(name, value)? => {}
-            _ => {
-                let others = Handling::NAMES;
-                let text = format!("no option '{name}'; there are {NAMES}, {others}");
-                return Err(invalid(text));
-            }
+            _ => return Err(unknown(name)),
         }
         Ok(())
     }
@@ -198,5 +211,27 @@ mod tests {
             session_token: None,
         };
         assert_eq!(format!("{keys:?}"), "Keys(..)");
+    }
+
+    #[test]
+    fn a_misspelt_option_is_answered_with_the_one_that_is_meant() {
+        for (name, end) in [
+            ("opne", "no option 'opne', did you mean 'open=ask|believe'?"),
+            (
+                "endpont",
+                "no option 'endpont', did you mean 'endpoint=URL'?",
+            ),
+            (
+                "acks",
+                "no option 'acks', did you mean 'ack=store|journal'?",
+            ),
+        ] {
+            let refused = Options::default().set(name, "x").unwrap_err();
+            assert!(refused.to_string().ends_with(end), "{refused}");
+        }
+        let refused = Options::default().set("zzz", "x").unwrap_err().to_string();
+        for form in ["endpoint=URL", "rename-files=NUMBER"] {
+            assert!(refused.contains(form), "{refused}");
+        }
     }
 }
