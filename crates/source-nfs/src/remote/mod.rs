@@ -128,6 +128,19 @@ impl Object for RemoteFile {
     }
 }
 
+/// A read of at most one READ's bytes.
+struct Reading {
+    node: Arc<Node>,
+    request: Request,
+    /// Bytes that have come.
+    done: usize,
+    /// How many users were refused it: see [`super::node::State::reads_for`].
+    refusals: usize,
+    patience: Patience,
+    /// The read that it is a piece of, if that is to be kept.
+    keeping: Option<Arc<Keeping>>,
+}
+
 impl Remote {
     pub(super) fn new(
         calls: Arc<Calls>,
@@ -214,22 +227,7 @@ impl Remote {
             other => self.failed(offset, &self.calls.failure(other)),
         }
     }
-}
 
-/// A read of at most one READ's bytes.
-struct Reading {
-    node: Arc<Node>,
-    request: Request,
-    /// Bytes that have come.
-    done: usize,
-    /// How many users were refused it: see [`super::node::State::reads_for`].
-    refusals: usize,
-    patience: Patience,
-    /// The read that it is a piece of, if that is to be kept.
-    keeping: Option<Arc<Keeping>>,
-}
-
-impl Remote {
     fn read(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         debug_assert_eq!(request.operation(), Operation::Read);
         match self.tier.as_ref().and_then(|tier| tier.version(node)) {

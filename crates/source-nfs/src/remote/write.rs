@@ -42,6 +42,22 @@ struct Writing {
     patience: Patience,
 }
 
+/// How a COMMIT ended: well, which it is also with an error that is kept with the file;
+/// [`DeviceError::Replay`] when the server has forgotten what it was given; else the mount ends.
+type Ended = std::result::Result<(), DeviceError>;
+
+/// What is done then.
+type Then = Box<dyn FnOnce(&Arc<Remote>, Ended) + Send>;
+
+/// A file that is committed.
+struct Committing {
+    node: Arc<Node>,
+    /// What the server said when it took what is to be committed.
+    verifier: [u8; 8],
+    patience: Patience,
+    then: Then,
+}
+
 impl Remote {
     pub(super) fn write(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         let lengths = pieces(request.len(), self.write_bytes);
@@ -184,30 +200,7 @@ impl Remote {
         };
         self.after(pause, |this| this.send_write(writing));
     }
-}
 
-/// The data is given up: "later" would say that it is still there.
-fn not_ready() -> Error {
-    Error::Io("the server was not ready for too long".to_owned())
-}
-
-/// How a COMMIT ended: well, which it is also with an error that is kept with the file;
-/// [`DeviceError::Replay`] when the server has forgotten what it was given; else the mount ends.
-type Ended = std::result::Result<(), DeviceError>;
-
-/// What is done then.
-type Then = Box<dyn FnOnce(&Arc<Remote>, Ended) + Send>;
-
-/// A file that is committed.
-struct Committing {
-    node: Arc<Node>,
-    /// What the server said when it took what is to be committed.
-    verifier: [u8; 8],
-    patience: Patience,
-    then: Then,
-}
-
-impl Remote {
     /// Commits a file, if the server has taken unstable writes of it.
     pub(super) fn flush(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         let taken = node.lock().take_uncommitted();
@@ -305,4 +298,9 @@ impl Remote {
         let device = self.calls.name().to_owned();
         Err(DeviceError::Replay { device })
     }
+}
+
+/// The data is given up: "later" would say that it is still there.
+fn not_ready() -> Error {
+    Error::Io("the server was not ready for too long".to_owned())
 }
