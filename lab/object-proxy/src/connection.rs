@@ -5,9 +5,11 @@ use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::read::GzEncoder;
+
 use crate::Fault;
 use crate::body::{Body, Framing};
-use crate::gzip::gzip;
 use crate::head::{Head, bad};
 use crate::shared::{Request, Shared};
 
@@ -367,9 +369,8 @@ impl<'a> Connection<'a> {
     fn send_compressed(&mut self, request: &Request, reply: &mut Reply) -> io::Result<()> {
         let server = self.server.as_mut().ok_or_else(|| bad("no server"))?;
         let mut bytes = Vec::new();
-        let body = Body::new(server, reply.framing);
-        body.take(GZIP_BYTES_MAX).read_to_end(&mut bytes)?;
-        let bytes = gzip(&bytes);
+        let body = Body::new(server, reply.framing).take(GZIP_BYTES_MAX);
+        GzEncoder::new(body, Compression::none()).read_to_end(&mut bytes)?;
         reply.head.remove("transfer-encoding");
         reply.head.set("Content-Encoding", "gzip");
         reply.head.set("Content-Length", &bytes.len().to_string());

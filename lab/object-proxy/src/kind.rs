@@ -3,8 +3,11 @@
 
 use std::fmt;
 
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+
 /// An operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum Kind {
     /// ListObjects or ListObjectsV2.
     List,
@@ -41,26 +44,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Each with its name in scripts and counts.
-    const NAMES: [(Self, &str); 16] = [
-        (Self::List, "list"),
-        (Self::Head, "head"),
-        (Self::Get, "get"),
-        (Self::Put, "put"),
-        (Self::Copy, "copy"),
-        (Self::CreateUpload, "create-upload"),
-        (Self::UploadPart, "upload-part"),
-        (Self::CopyPart, "copy-part"),
-        (Self::CompleteUpload, "complete-upload"),
-        (Self::AbortUpload, "abort-upload"),
-        (Self::ListUploads, "list-uploads"),
-        (Self::ListParts, "list-parts"),
-        (Self::Delete, "delete"),
-        (Self::DeleteMany, "delete-many"),
-        (Self::Propfind, "propfind"),
-        (Self::Other, "other"),
-    ];
-
     /// Of a method and a target; `copies` where a source of a copy is given.
     pub(crate) fn of(method: &str, target: &str, copies: bool) -> Self {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -117,18 +100,16 @@ impl Kind {
         })
     }
 
-    /// By its name.
+    /// By its name: that of the type with small letters and hyphens.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        let mut names = Self::NAMES.iter();
-        names.find(|(_, own)| *own == name).map(|(kind, _)| *kind)
+        Self::from_str(name, false).ok()
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut names = Self::NAMES.iter();
-        let name = names.find(|(kind, _)| kind == self);
-        f.pad(name.map_or("other", |(_, name)| *name))
+        let value = self.to_possible_value();
+        f.pad(value.as_ref().map_or("other", PossibleValue::get_name))
     }
 }
 
@@ -212,9 +193,10 @@ mod tests {
 
     #[test]
     fn each_kind_has_a_name() {
-        for (kind, name) in Kind::NAMES {
-            assert_eq!(Kind::named(name), Some(kind));
-            assert_eq!(kind.to_string(), name);
+        for kind in Kind::value_variants() {
+            assert_eq!(Kind::named(&kind.to_string()), Some(*kind));
         }
+        assert_eq!(Kind::CompleteUpload.to_string(), "complete-upload");
+        assert_eq!(Kind::named("CompleteUpload"), None);
     }
 }

@@ -20,7 +20,6 @@ mod connection;
 mod control;
 mod counts;
 mod fault;
-mod gzip;
 mod head;
 mod kind;
 mod link;
