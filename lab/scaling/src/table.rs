@@ -9,16 +9,9 @@ use crate::operations::{Counted, Place};
 /// How many places are named for each operation.
 const PLACES_MAX: usize = 12;
 
-const COLUMNS: [&str; 8] = [
-    "each operation",
-    "one file: shared writes",
-    "atomic",
-    "a file for each: shared writes",
-    "atomic",
-    "atomic, of any line",
-    "instructions",
-    "system calls",
-];
+const COLUMNS: &str = "\
+    each operation | one file: shared writes | atomic | a file for each: shared writes | \
+    atomic | atomic, of any line | instructions | system calls";
 
 /// A table in Markdown, and below it the places if they are wanted.
 pub(crate) fn text(all: &[Counted], with_places: bool) -> String {
@@ -36,7 +29,7 @@ pub(crate) fn text(all: &[Counted], with_places: bool) -> String {
         let cells = std::iter::once(counted.name.to_owned()).chain(numbers.map(rate));
         cells.collect()
     });
-    let mut text = Table::new(&COLUMNS, 1.., lines.collect()).markdown();
+    let mut text = Table::new(COLUMNS.split(" | "), 1.., lines.collect()).markdown();
     if !with_places {
         return text;
     }

@@ -9,17 +9,9 @@ use pagewell_load::report::{Outcome, Table, rate};
 
 use super::session::Session;
 
-const COLUMNS: [&str; 9] = [
-    "case",
-    "phase",
-    "variant",
-    "unit",
-    "baseline",
-    "enhanced",
-    "better by",
-    "95 % interval",
-    "reference, other hardware",
-];
+const COLUMNS: &str = "\
+    case | phase | variant | unit | baseline | enhanced | better by | 95 % interval | \
+    reference, other hardware";
 /// Which of them hold numbers.
 const NUMBERS: Range<usize> = 4..8;
 
@@ -80,7 +72,7 @@ pub(super) fn summary(session: &Session) -> String {
 
 /// The table of one experiment; columns that are empty everywhere are left out.
 pub(super) fn table(rows: &[Row], experiment: &str) -> Table {
-    Table::new(&COLUMNS, NUMBERS, lines(rows, experiment)).without_empty_columns()
+    Table::new(COLUMNS.split(" | "), NUMBERS, lines(rows, experiment)).without_empty_columns()
 }
 
 /// The lines of one experiment: for each row that is no baseline one, with its baseline; and the

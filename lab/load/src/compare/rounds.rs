@@ -241,16 +241,16 @@ fn settle(plan: &Plan) -> Result<(), LoadError> {
 pub(super) mod tests {
     use super::*;
     use crate::compare::serve_cases;
-    use crate::measure::{Latency, ProcessUse};
+    use crate::measure::{Latency, Usage};
 
     /// A run of one second with these many megabytes and this much processor time.
     pub(crate) fn measured(megabytes: u64, cpu_milliseconds: u64) -> Measurement {
         let mut latency = Latency::default();
         latency.record(Duration::from_micros(megabytes));
-        let used = ProcessUse {
+        let used = Usage {
             user: Duration::from_millis(cpu_milliseconds),
             resident_bytes_high: 20 << 20,
-            ..ProcessUse::default()
+            ..Usage::default()
         };
         Measurement {
             elapsed: Duration::from_secs(1),
@@ -264,7 +264,7 @@ pub(super) mod tests {
             server: Some(used),
             system_calls: None,
             own_bytes_high: Some(20 << 20),
-            client: ProcessUse::default(),
+            client: Usage::default(),
         }
     }
 

@@ -9,27 +9,23 @@ use crate::load::Measurement;
 use crate::measure::{Figure, Mode, Row, Spread};
 use crate::report::{self, Table, micro_per_operation, rate};
 
+const FIRST_COLUMNS: &str = "case | server | rate | unit";
+/// Behind that of the ratio, whose title names the server in question.
+const LAST_COLUMNS: &str =
+    "p50 us | p99 us | system calls/op | server CPU us/op | client CPU us/op";
+
 /// A row for each server of each case.
 #[must_use]
 pub fn table(servers: &[Server], results: &[CaseResult]) -> Table {
     let own = servers.first().map_or("", |server| server.name.as_str());
-    let titles = [
-        "case",
-        "server",
-        "rate",
-        "unit",
-        &format!("{own} / it"),
-        "p50 us",
-        "p99 us",
-        "system calls/op",
-        "server CPU us/op",
-        "client CPU us/op",
-    ];
+    let beside = format!("{own} / it");
+    let titles = FIRST_COLUMNS.split(" | ").chain([beside.as_str()]);
+    let titles = titles.chain(LAST_COLUMNS.split(" | "));
     let cells = results.iter().flat_map(|result| {
         let indices = (0..servers.len()).filter(|index| result.took_part(*index));
         indices.map(|index| row_cells(servers, result, index))
     });
-    Table::new(&titles, 2.., cells.collect())
+    Table::new(titles, 2.., cells.collect())
 }
 
 fn row_cells(servers: &[Server], result: &CaseResult, server: usize) -> Vec<String> {
@@ -80,14 +76,14 @@ pub fn rows(servers: &[Server], results: &[CaseResult]) -> Vec<Row> {
             row.variant = Some(server.name.clone());
             let rates = runs.iter().map(|run| result.rate(run)).collect();
             row.figure = Some(Figure::rate(result.case.rate.unit(), rates));
-            row.put("server", server.name.as_str());
-            row.put("version", server.version.as_str());
             let rate = result.spread(index, |run| result.rate(run));
-            row.put("rate", spread_value(rate));
-            row.put("rate_unit", result.case.rate.unit());
-            if let Some(calls) = result.system_calls.get(index).copied().flatten() {
-                row.put("system_calls_per_operation", calls);
-            }
+            row.put_all(json!({
+                "server": server.name,
+                "version": server.version,
+                "rate": spread_value(rate),
+                "rate_unit": result.case.rate.unit(),
+                "system_calls_per_operation": result.system_calls.get(index),
+            }));
             if index > 0 {
                 row.put("first_server_factor", spread_value(result.ratio(index)));
             }

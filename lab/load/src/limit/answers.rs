@@ -154,13 +154,8 @@ fn failed<F: Default>(status: Status) -> Failure<F> {
 
 fn handle(bytes: &HandleBytes) -> Handle<'_> {
     // Four bytes are never too many.
-    Handle::new(bytes).unwrap_or(NO_HANDLE)
+    Handle::new(bytes).unwrap_or_default()
 }
-
-const NO_HANDLE: Handle<'static> = match Handle::new(&[]) {
-    Some(handle) => handle,
-    None => unreachable!(),
-};
 
 fn getattr(files: &Files, object: Handle<'_>) -> GetattrReply {
     let object = files.object(object.as_bytes());

@@ -10,7 +10,7 @@ use pagewell_sunrpc::nfs3::{
     SetAttributes, Status, Verifier,
 };
 use pagewell_sunrpc::rpc::{Call, Credential, SystemCredential, encode_call, parse_reply};
-use pagewell_sunrpc::xdr::{Decode, Encode, Encoder, Words};
+use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, Words};
 
 use super::LoadError;
 use super::incoming::{Incoming, Kept};
@@ -52,13 +52,14 @@ pub(super) type OwnedHandle = Vec<u8>;
 /// The handle on the wire.
 pub(super) fn handle(bytes: &[u8]) -> Handle<'_> {
     // Kept from a decoded handle, so never too long; an empty one is refused by every server.
-    Handle::new(bytes).unwrap_or(EMPTY_HANDLE)
+    Handle::new(bytes).unwrap_or_default()
 }
 
-const EMPTY_HANDLE: Handle<'static> = match Handle::new(&[]) {
-    Some(handle) => handle,
-    None => unreachable!(),
-};
+/// A name in a directory on the wire.
+pub(super) fn entry<'a>(directory: &'a [u8], name: &'a [u8]) -> DirectoryOperation<'a> {
+    let directory = handle(directory);
+    DirectoryOperation { directory, name }
+}
 
 /// Connects without the delay of small segments, and with a limit on waiting.
 ///
@@ -94,13 +95,13 @@ impl Client {
         })
     }
 
-    /// Makes a call and decodes its results.
-    fn call<'a, R: Decode<'a>>(
+    /// Makes a call; what is left to decode are its results.
+    fn call<'a>(
         &'a mut self,
         (program, version, procedure): (u32, u32, u32),
         name: &'static str,
         arguments: &impl Encode,
-    ) -> Result<R, LoadError> {
+    ) -> Result<Decoder<'a>, LoadError> {
         let xid = self.sequence.next();
         let call = Call {
             xid,
@@ -118,17 +119,14 @@ impl Client {
             std::thread::yield_now();
         }
         self.receive()?;
-        let (answered, mut decoder) = parse_reply(&self.reply).map_err(|error| LoadError::Rpc {
+        let (answered, decoder) = parse_reply(&self.reply).map_err(|error| LoadError::Rpc {
             procedure: name,
             error,
         })?;
         if answered != xid {
             return Err(LoadError::UnknownXid { xid: answered });
         }
-        R::decode(&mut decoder).map_err(|error| LoadError::Malformed {
-            procedure: name,
-            error,
-        })
+        Ok(decoder)
     }
 
     fn receive(&mut self) -> Result<(), LoadError> {
@@ -142,13 +140,14 @@ impl Client {
         }
     }
 
-    fn nfs<'a, R: Decode<'a>>(
+    fn nfs<'a, R: Reply + Decode<'a>>(
         &'a mut self,
         procedure: Procedure,
         arguments: &impl Encode,
-    ) -> Result<R, LoadError> {
+    ) -> Result<R::Success, LoadError> {
         let number = (nfs3::PROGRAM, nfs3::VERSION, procedure.number());
-        self.call(number, procedure.name(), arguments)
+        let mut decoder = self.call(number, procedure.name(), arguments)?;
+        results::<R>(&mut decoder, procedure)
     }
 
     /// The root of an export. The connection must be to the MOUNT port.
@@ -161,8 +160,8 @@ impl Client {
         let path = mount3::PathArguments {
             path: export.as_bytes(),
         };
-        let reply: mount3::MountReply<'_> = self.call(number, "mnt", &path)?;
-        match reply {
+        let mut decoder = self.call(number, "mnt", &path)?;
+        match decoded::<mount3::MountReply<'_>>(&mut decoder, "mnt")? {
             Ok(mounted) => Ok(mounted.handle.as_bytes().to_vec()),
             Err(status) => Err(LoadError::Mount {
                 export: export.to_owned(),
@@ -173,20 +172,13 @@ impl Client {
 
     /// The object of a name.
     pub(super) fn lookup(&mut self, parent: &[u8], name: &[u8]) -> Result<OwnedHandle, LoadError> {
-        let what = DirectoryOperation {
-            directory: handle(parent),
-            name,
-        };
-        let reply: LookupReply<'_> = self.nfs(Procedure::Lookup, &what)?;
-        let found = reply.map_err(|failure| failed(Procedure::Lookup, &failure))?;
+        let found = self.nfs::<LookupReply<'_>>(Procedure::Lookup, &entry(parent, name))?;
         Ok(found.object.as_bytes().to_vec())
     }
 
     /// Length of a file in bytes.
     pub(super) fn size(&mut self, object: &[u8]) -> Result<u64, LoadError> {
-        let object = handle(object);
-        let reply: GetattrReply = self.nfs(Procedure::Getattr, &object)?;
-        let found = reply.map_err(|failure| failed(Procedure::Getattr, &failure))?;
+        let found = self.nfs::<GetattrReply>(Procedure::Getattr, &handle(object))?;
         Ok(found.size)
     }
 
@@ -210,16 +202,11 @@ impl Client {
             size: Some(bytes),
             ..SetAttributes::default()
         };
-        let what = DirectoryOperation {
-            directory: handle(parent),
-            name,
-        };
         let arguments = CreateArguments {
-            what,
+            what: entry(parent, name),
             how: CreateHow::Unchecked(attributes),
         };
-        let reply: CreateReply<'_> = self.nfs(Procedure::Create, &arguments)?;
-        let made = reply.map_err(|failure| failed(Procedure::Create, &failure))?;
+        let made = self.nfs::<CreateReply<'_>>(Procedure::Create, &arguments)?;
         match made.object {
             Some(object) => Ok(object.as_bytes().to_vec()),
             None => self.lookup(parent, name),
@@ -228,12 +215,7 @@ impl Client {
 
     /// Removes a file.
     pub(super) fn remove(&mut self, parent: &[u8], name: &[u8]) -> Result<(), LoadError> {
-        let object = DirectoryOperation {
-            directory: handle(parent),
-            name,
-        };
-        let reply: RemoveReply = self.nfs(Procedure::Remove, &object)?;
-        reply.map_err(|failure| failed(Procedure::Remove, &failure))?;
+        self.nfs::<RemoveReply>(Procedure::Remove, &entry(parent, name))?;
         Ok(())
     }
 
@@ -244,16 +226,39 @@ impl Client {
             offset: 0,
             count: 0,
         };
-        let reply: CommitReply = self.nfs(Procedure::Commit, &arguments)?;
-        let done = reply.map_err(|failure| failed(Procedure::Commit, &failure))?;
+        let done = self.nfs::<CommitReply>(Procedure::Commit, &arguments)?;
         Ok(done.verifier)
     }
 }
 
-/// The error of a reply that is a failure.
-pub(super) fn failed<F>(procedure: Procedure, failure: &Failure<F>) -> LoadError {
-    LoadError::Status {
-        procedure,
-        status: failure.status,
+/// A reply of NFS: what it holds, or the status of its failure.
+pub(super) trait Reply {
+    type Success;
+
+    fn status(self) -> Result<Self::Success, Status>;
+}
+
+impl<S, F> Reply for Result<S, Failure<F>> {
+    type Success = S;
+
+    fn status(self) -> Result<S, Status> {
+        self.map_err(|failure| failure.status)
     }
+}
+
+/// The results of a call that must succeed.
+pub(super) fn results<'a, R: Reply + Decode<'a>>(
+    decoder: &mut Decoder<'a>,
+    procedure: Procedure,
+) -> Result<R::Success, LoadError> {
+    let reply: R = decoded(decoder, procedure.name())?;
+    let failed = |status| LoadError::Status { procedure, status };
+    reply.status().map_err(failed)
+}
+
+fn decoded<'a, R: Decode<'a>>(
+    decoder: &mut Decoder<'a>,
+    procedure: &'static str,
+) -> Result<R, LoadError> {
+    R::decode(decoder).map_err(|error| LoadError::Malformed { procedure, error })
 }

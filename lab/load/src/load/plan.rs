@@ -10,7 +10,7 @@ use super::client::{self, Client, OwnedHandle};
 use super::slots::DEPTH_MAX;
 use super::worker::{Tally, Worker};
 use super::{LoadError, Workload};
-use crate::measure::{Latency, PeakMemory, ProcessSample, ProcessUse, SystemCalls};
+use crate::measure::{Latency, PeakMemory, SystemCalls, Usage};
 
 /// The longest block: servers take 1 MiB, and none more than this.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
@@ -121,13 +121,13 @@ pub struct Measurement {
     /// From the sending of an operation's first call to its last reply.
     pub latency: Latency,
     /// What the server's process used meanwhile, if it was named.
-    pub server: Option<ProcessUse>,
+    pub server: Option<Usage>,
     /// System calls that the server's process made meanwhile, if they were to be counted.
     pub system_calls: Option<u64>,
     /// The most memory that it had of its own meanwhile, in bytes, if that was watched.
     pub own_bytes_high: Option<u64>,
     /// What this process used meanwhile.
-    pub client: ProcessUse,
+    pub client: Usage,
 }
 
 /// What all connections of a run share.
@@ -163,23 +163,21 @@ pub fn run(
     let workers: Vec<Worker<'_>> = (0..load.connections)
         .map(|index| Ok(Worker::new(&plan, client::connect(target.nfs)?, index)))
         .collect::<Result<_, LoadError>>()?;
-    let sample = || -> Result<_, LoadError> {
-        let server = server_process.map(ProcessSample::of).transpose()?;
-        Ok((server, ProcessSample::of(std::process::id())?))
-    };
+    let server_usage = || server_process.map(Usage::of).transpose();
     let counted = server_process.filter(|_| load.count_system_calls);
     let counter = counted.map(SystemCalls::of).transpose()?;
     let watched = server_process.filter(|_| load.watch_memory);
     let peak = watched.map(PeakMemory::watch);
-    let (server_before, client_before) = sample()?;
+    let (server_before, client_before) = (server_usage()?, Usage::now());
     let start = Instant::now();
     let tallies = work(&plan, workers, start)?;
     let commit = commit(&plan, &mut control, &tallies)?;
     let elapsed = start.elapsed();
-    let (server_after, client_after) = sample()?;
+    let (client, server_after) = (client_before.until_now(), server_usage()?);
     let system_calls = counter.map(|counter| counter.count()).transpose()?;
     let mut total = Tally::default();
     tallies.iter().for_each(|tally| total.add(tally));
+    let both = server_after.zip(server_before);
     Ok(Measurement {
         elapsed,
         operations: total.operations,
@@ -189,12 +187,10 @@ pub fn run(
         entries: plan.entries.load(Ordering::Relaxed).checked_sub(1),
         commit,
         latency: total.latency,
-        server: server_after
-            .zip(server_before)
-            .map(|(after, before)| after.since(&before)),
+        server: both.map(|(after, before)| after.since(&before)),
         system_calls,
         own_bytes_high: peak.and_then(PeakMemory::finish),
-        client: client_after.since(&client_before),
+        client,
     })
 }
 

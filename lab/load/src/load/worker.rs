@@ -6,15 +6,14 @@ use std::time::Instant;
 
 use pagewell_sunrpc::nfs3::access;
 use pagewell_sunrpc::nfs3::{
-    self, AccessArguments, AccessReply, DirectoryOperation, Failure, FileAttributes, GetattrReply,
-    LookupReply, Procedure, ReadArguments, ReaddirPlusArguments, ReaddirPlusReply, StableHow,
-    Status, Verifier, WriteReply,
+    self, AccessArguments, AccessReply, FileAttributes, GetattrReply, LookupReply, Procedure,
+    ReadArguments, ReaddirPlusArguments, ReaddirPlusReply, StableHow, Status, Verifier, WriteReply,
 };
 use pagewell_sunrpc::rpc::{self, ReplyError, encode_call, parse_reply};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, padded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::client::{credential, failed, handle, reply_wait, silent};
+use super::client::{credential, entry, handle, reply_wait, results, silent};
 use super::generator::{Call, Generator};
 use super::incoming::{Incoming, Kept, Record};
 use super::outgoing::Outgoing;
@@ -215,14 +214,7 @@ impl Sender<'_> {
                 }
                 Call::Write { offset, count } => encode_write(encoder, plan, offset, count),
                 Call::Getattr => object.encode(encoder),
-                Call::Lookup => {
-                    let directory = handle(&plan.parent);
-                    let what = DirectoryOperation {
-                        directory,
-                        name: &plan.name,
-                    };
-                    what.encode(encoder);
-                }
+                Call::Lookup => entry(&plan.parent, &plan.name).encode(encoder),
                 Call::Access => {
                     let all = access::READ | access::LOOKUP | access::MODIFY;
                     let all = all | access::EXTEND | access::DELETE | access::EXECUTE;
@@ -277,27 +269,18 @@ impl Receiver<'_> {
         let (xid, mut decoder) =
             parse_reply(record.bytes).map_err(|error| refused(error, slots))?;
         let InFlight { call, since } = slots.answer(xid)?;
+        let procedure = call.procedure();
         self.tally.calls += 1;
         let head = record.bytes.len() - decoder.remaining();
-        let results = record.length - head;
+        let results_bytes = record.length - head;
         let follow_up = match call {
-            Call::Read { offset, count } => self.read(&mut decoder, results, offset, count)?,
+            Call::Read { offset, count } => {
+                self.read(&mut decoder, results_bytes, offset, count)?
+            }
             Call::Write { offset, count } => self.written(&mut decoder, offset, count)?,
-            Call::Getattr => {
-                let reply: GetattrReply = decoded(&mut decoder, Procedure::Getattr)?;
-                succeeded(Procedure::Getattr, reply)?;
-                None
-            }
-            Call::Lookup => {
-                let reply: LookupReply<'_> = decoded(&mut decoder, Procedure::Lookup)?;
-                succeeded(Procedure::Lookup, reply)?;
-                None
-            }
-            Call::Access => {
-                let reply: AccessReply = decoded(&mut decoder, Procedure::Access)?;
-                succeeded(Procedure::Access, reply)?;
-                None
-            }
+            Call::Getattr => results::<GetattrReply>(&mut decoder, procedure).map(|_| None)?,
+            Call::Lookup => results::<LookupReply<'_>>(&mut decoder, procedure).map(|_| None)?,
+            Call::Access => results::<AccessReply>(&mut decoder, procedure).map(|_| None)?,
             Call::ReaddirPlus { entries, .. } => self.listed(&mut decoder, entries)?,
         };
         if let Some(call) = follow_up {
@@ -311,12 +294,12 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// READ3res, of which only what comes before the data is sure to be there. `results` is the
-    /// length of the results.
+    /// READ3res, of which only what comes before the data is sure to be there. The results have
+    /// `results_bytes` in all.
     fn read(
         &mut self,
         decoder: &mut Decoder<'_>,
-        results: usize,
+        results_bytes: usize,
         offset: u64,
         asked: u32,
     ) -> Result<Option<Call>, LoadError> {
@@ -324,7 +307,7 @@ impl Receiver<'_> {
         let (count, end_of_file) = read_head(decoder)?;
         let head = before - decoder.remaining();
         let end = offset + u64::from(count);
-        if count > asked || head + padded(count as usize) != results {
+        if count > asked || head + padded(count as usize) != results_bytes {
             return Err(LoadError::WrongCount { offset });
         }
         if self.plan.load.verify {
@@ -353,8 +336,7 @@ impl Receiver<'_> {
         offset: u64,
         asked: u32,
     ) -> Result<Option<Call>, LoadError> {
-        let reply: WriteReply = decoded(decoder, Procedure::Write)?;
-        let written = succeeded(Procedure::Write, reply)?;
+        let written = results::<WriteReply>(decoder, Procedure::Write)?;
         if written.count != asked {
             return Err(LoadError::ShortWrite {
                 offset,
@@ -374,8 +356,7 @@ impl Receiver<'_> {
         decoder: &mut Decoder<'_>,
         before: u64,
     ) -> Result<Option<Call>, LoadError> {
-        let reply: ReaddirPlusReply<'_> = decoded(decoder, Procedure::ReaddirPlus)?;
-        let listed = succeeded(Procedure::ReaddirPlus, reply)?;
+        let listed = results::<ReaddirPlusReply<'_>>(decoder, Procedure::ReaddirPlus)?;
         let (mut entries, mut last) = (before, None);
         for entry in listed.entries.iter() {
             entries += 1;
@@ -446,19 +427,4 @@ fn refused(error: ReplyError, slots: &mut Slots) -> LoadError {
             error,
         },
     }
-}
-
-fn decoded<'a, R: Decode<'a>>(
-    decoder: &mut Decoder<'a>,
-    procedure: Procedure,
-) -> Result<R, LoadError> {
-    let malformed = |error| LoadError::Malformed {
-        procedure: procedure.name(),
-        error,
-    };
-    R::decode(decoder).map_err(malformed)
-}
-
-fn succeeded<S, F>(procedure: Procedure, reply: Result<S, Failure<F>>) -> Result<S, LoadError> {
-    reply.map_err(|failure| failed(procedure, &failure))
 }

@@ -18,15 +18,7 @@ use crate::report::{Table, rate};
 /// The version of the form of documents.
 pub const SCHEMA: u32 = 1;
 
-const COLUMNS: [&str; 7] = [
-    "case",
-    "unit",
-    "first",
-    "second",
-    "better by",
-    "device requests",
-    "verdict",
-];
+const COLUMNS: &str = "case | unit | first | second | better by | device requests | verdict";
 /// Which of them hold numbers.
 const NUMBERS: Range<usize> = 2..6;
 
@@ -83,7 +75,7 @@ pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison
         comparison.proven += usize::from(movement.is_proven());
         comparison.worse += usize::from(movement.is_proven() && pair.gain(movement) < 1.0);
     }
-    let table = Table::new(&COLUMNS, NUMBERS, lines).without_empty_columns();
+    let table = Table::new(COLUMNS.split(" | "), NUMBERS, lines).without_empty_columns();
     comparison.text += &table.text();
     for failure in after.iter().flat_map(failures) {
         comparison.worse += 1;

@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
+use super::usage::field_number;
+
 /// What a result depends on besides the programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Environment {
@@ -47,7 +49,7 @@ impl Environment {
             processors: std::thread::available_parallelism().map_or(0, usize::from),
             caches: caches(&read).join(", "),
             is_virtual: flags.split(' ').any(|flag| flag == "hypervisor"),
-            memory_bytes: memory_bytes(&read("/proc/meminfo")),
+            memory_bytes: memory_bytes("MemTotal").unwrap_or(0),
             kernel: format!("Linux {}", read("/proc/sys/kernel/osrelease").trim()),
             load_average: load_average.unwrap_or(0.0),
             command: arguments.join(" "),
@@ -99,13 +101,12 @@ fn field(text: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-fn memory_bytes(text: &str) -> u64 {
-    let total = field(text, "MemTotal").unwrap_or_default();
-    let kilobytes = total
-        .split(' ')
-        .next()
-        .and_then(|text| text.parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
+/// Memory of the machine in bytes by one of the kernel's names for it (proc(5)): `MemTotal`, or
+/// `MemAvailable`, what is free or can be freed.
+#[must_use]
+pub fn memory_bytes(name: &str) -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    field_number(&text, name)?.checked_mul(1024)
 }
 
 #[cfg(test)]
@@ -119,11 +120,9 @@ mod tests {
             field(text, "model name").as_deref(),
             Some("Some CPU @ 2 GHz")
         );
-        assert_eq!(
-            memory_bytes("MemTotal:       24683132 kB\nMemFree: 1 kB\n"),
-            25_275_527_168
-        );
-        assert_eq!(memory_bytes(""), 0);
+        let [all, available] = ["MemTotal", "MemAvailable"].map(memory_bytes);
+        assert!(all > available && available > Some(0));
+        assert_eq!(memory_bytes("Mem"), None);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::process::own_bytes;
+use super::usage::own_bytes;
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);

@@ -118,6 +118,11 @@ impl Row {
         self.x.insert(name.to_owned(), value.into());
     }
 
+    /// Keeps the members of an object, except those that are null: what was not measured.
+    pub fn put_all(&mut self, values: Value) {
+        self.x.extend(known(values));
+    }
+
     /// What people look at: the figure, or the seconds.
     #[must_use]
     pub fn shown(&self) -> Figure {
@@ -134,48 +139,50 @@ impl Row {
     /// Its object in the document.
     #[must_use]
     pub fn json(&self) -> Value {
-        let mut row = Map::new();
-        row.insert("experiment".to_owned(), json!(self.experiment));
-        row.insert("case".to_owned(), json!(self.case));
-        row.insert("phase".to_owned(), json!(self.phase.name()));
-        row.insert("repeats".to_owned(), json!(self.seconds.len()));
-        let mut put = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                row.insert(name.to_owned(), value);
-            }
-        };
-        put("mode", self.mode.map(|mode| mode.name().into()));
-        put("seconds", Interval::of(&self.seconds).map(interval));
-        put("operations", self.operations.map(Value::from));
-        put("bytes", self.bytes.map(Value::from));
-        put("device", self.device.as_ref().map(device));
-        put("copied_bytes", self.copied_bytes.map(Value::from));
-        put("cpu_seconds", self.usage.map(cpu));
-        let switches = self.usage.map(|usage| usage.context_switches);
-        put("context_switches", switches.map(Value::from));
-        put("hit_ratio", self.hit_ratio.map(Value::from));
-        put("depth", self.depth.map(Value::from));
-        put("latency_us", self.latency.map(latency));
-        let reference = self.reference.as_ref();
-        put(
-            "reference",
-            reference.map(|found| json!({ "value": found.value, "unit": found.unit })),
-        );
-        put("x", Some(self.details()));
+        let row = known(json!({
+            "experiment": self.experiment,
+            "case": self.case,
+            "phase": self.phase.name(),
+            "repeats": self.seconds.len(),
+            "mode": self.mode.map(Mode::name),
+            "seconds": Interval::of(&self.seconds).map(interval),
+            "operations": self.operations,
+            "bytes": self.bytes,
+            "device": self.device.as_ref().map(device),
+            "copied_bytes": self.copied_bytes,
+            "cpu_seconds": self.usage.map(cpu),
+            "context_switches": self.usage.map(|usage| usage.context_switches),
+            "hit_ratio": self.hit_ratio,
+            "depth": self.depth,
+            "latency_us": self.latency.map(latency),
+            "reference": self.reference.as_ref().map(reference),
+            "x": self.details(),
+        }));
         Value::Object(row)
     }
 
     fn details(&self) -> Value {
         let mut x = self.x.clone();
-        if let Some(variant) = &self.variant {
-            x.insert("variant".to_owned(), json!(variant));
-        }
-        if let Some(figure) = &self.figure {
-            x.insert("figure".to_owned(), figure.json());
-        }
-        x.insert("seconds_each".to_owned(), json!(self.seconds));
+        x.extend(known(json!({
+            "variant": self.variant,
+            "figure": self.figure.as_ref().map(Figure::json),
+            "seconds_each": self.seconds,
+        })));
         Value::Object(x)
     }
+}
+
+/// The members of an object that are not null.
+pub(crate) fn known(object: Value) -> Map<String, Value> {
+    let Value::Object(mut members) = object else {
+        return Map::new();
+    };
+    members.retain(|_, value| !value.is_null());
+    members
+}
+
+fn reference(found: &Reference) -> Value {
+    json!({ "value": found.value, "unit": found.unit })
 }
 
 fn interval(found: Interval) -> Value {

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::units::{bytes, rate};
 use crate::load::{Load, Measurement};
-use crate::measure::{Latency, Mode, Phase, ProcessUse, Quantiles, Row, Runs, Usage, number};
+use crate::measure::{Latency, Mode, Phase, Quantiles, Row, Runs, Usage, known, number};
 
 /// One line for people.
 #[must_use]
@@ -57,7 +57,7 @@ pub fn line(load: &Load, result: &Measurement) -> String {
     )
 }
 
-fn server_part(load: &Load, result: &Measurement, server: &ProcessUse) -> String {
+fn server_part(load: &Load, result: &Measurement, server: &Usage) -> String {
     let mut text = format!(
         "; server {} us/operation",
         rate(micro_per_operation(server, result))
@@ -74,12 +74,12 @@ fn server_part(load: &Load, result: &Measurement, server: &ProcessUse) -> String
 
 /// Processor time of one operation, in microseconds.
 #[must_use]
-pub fn micro_per_operation(used: &ProcessUse, result: &Measurement) -> f64 {
+pub fn micro_per_operation(used: &Usage, result: &Measurement) -> f64 {
     used.cpu().as_secs_f64() * 1e6 / number(result.operations.max(1))
 }
 
 /// Processor time of a gibibyte of file data, in seconds.
-fn seconds_per_gib(used: &ProcessUse, result: &Measurement) -> f64 {
+fn seconds_per_gib(used: &Usage, result: &Measurement) -> f64 {
     used.cpu().as_secs_f64() * number(1_u64 << 30) / number(result.bytes.max(1))
 }
 
@@ -101,63 +101,38 @@ pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) ->
 
 /// The mean of what the server used, if all of it is known.
 fn usage(runs: &[Measurement]) -> Option<Usage> {
-    let used = runs.iter().map(|run| {
-        let server = run.server?;
-        Some(Usage {
-            user: server.user,
-            system: server.system,
-            context_switches: server.context_switches,
-            page_faults: 0,
-        })
-    });
-    Some(Usage::mean(used.collect::<Option<Vec<Usage>>>()?))
+    let used: Option<Vec<Usage>> = runs.iter().map(|run| run.server).collect();
+    Some(Usage::mean(used?))
 }
 
 /// What only this experiment has.
 fn details(load: &Load, runs: &[Measurement]) -> Map<String, Value> {
-    let mut x = Map::new();
-    x.insert("workload".to_owned(), json!(load.workload.name()));
-    x.insert("connections".to_owned(), json!(load.connections));
-    if load.workload.moves_data() {
-        x.insert("block_bytes".to_owned(), json!(load.block_bytes));
-    }
-    if let Some(entries) = runs.iter().find_map(|run| run.entries) {
-        x.insert("entries".to_owned(), json!(entries));
-    }
-    let high = runs
-        .iter()
-        .filter_map(|run| Some(run.server?.resident_bytes_high))
-        .max();
-    if let Some(high) = high {
-        x.insert("resident_bytes_high".to_owned(), json!(high));
-    }
-    let runs: Vec<Value> = runs.iter().map(one_run).collect();
-    x.insert("runs".to_owned(), Value::Array(runs));
-    x
+    let moves_data = load.workload.moves_data();
+    let high = runs.iter().filter_map(|run| run.server);
+    let high = high.map(|server| server.resident_bytes_high).max();
+    known(json!({
+        "workload": load.workload.name(),
+        "connections": load.connections,
+        "block_bytes": moves_data.then_some(load.block_bytes),
+        "entries": runs.iter().find_map(|run| run.entries),
+        "resident_bytes_high": high,
+        "runs": runs.iter().map(one_run).collect::<Vec<_>>(),
+    }))
 }
 
-fn one_run(run: &Measurement) -> Value {
-    let mut value = Map::new();
-    let mut put = |name: &str, number: Value| value.insert(name.to_owned(), number);
-    put("seconds", json!(run.elapsed.as_secs_f64()));
-    put("operations", json!(run.operations));
-    put("calls", json!(run.calls));
-    put("bytes", json!(run.bytes));
-    put("short_replies", json!(run.short_replies));
-    put("client_cpu_seconds", json!(run.client.cpu().as_secs_f64()));
-    if let Some(commit) = run.commit {
-        put("commit_seconds", json!(commit.as_secs_f64()));
-    }
-    if let Some(calls) = run.system_calls {
-        put("server_system_calls", json!(calls));
-    }
-    if let Some(bytes) = run.own_bytes_high {
-        put("server_own_bytes_high", json!(bytes));
-    }
-    if let Some(server) = &run.server {
-        put("server_cpu_seconds", json!(server.cpu().as_secs_f64()));
-    }
-    Value::Object(value)
+fn one_run(run: &Measurement) -> Map<String, Value> {
+    known(json!({
+        "seconds": run.elapsed.as_secs_f64(),
+        "operations": run.operations,
+        "calls": run.calls,
+        "bytes": run.bytes,
+        "short_replies": run.short_replies,
+        "client_cpu_seconds": run.client.cpu().as_secs_f64(),
+        "commit_seconds": run.commit.map(|time| time.as_secs_f64()),
+        "server_system_calls": run.system_calls,
+        "server_own_bytes_high": run.own_bytes_high,
+        "server_cpu_seconds": run.server.map(|server| server.cpu().as_secs_f64()),
+    }))
 }
 
 #[cfg(test)]
@@ -165,7 +140,7 @@ mod tests {
     use super::*;
     use crate::load::Workload;
 
-    fn measurement(seconds: u64, server: Option<ProcessUse>) -> Measurement {
+    fn measurement(seconds: u64, server: Option<Usage>) -> Measurement {
         let mut latency = Latency::default();
         latency.record(Duration::from_micros(seconds));
         Measurement {
@@ -180,7 +155,7 @@ mod tests {
             server,
             system_calls: None,
             own_bytes_high: None,
-            client: ProcessUse::default(),
+            client: Usage::default(),
         }
     }
 
@@ -203,11 +178,12 @@ mod tests {
 
     #[test]
     fn a_row_has_the_means_of_its_runs() {
-        let used = |milliseconds, resident_bytes_high| ProcessUse {
+        let used = |milliseconds, resident_bytes_high| Usage {
             user: Duration::from_millis(milliseconds),
             system: Duration::from_millis(2 * milliseconds),
             context_switches: milliseconds,
             resident_bytes_high,
+            ..Usage::default()
         };
         let runs = [
             measurement(1, Some(used(100, 7))),
@@ -236,7 +212,7 @@ mod tests {
             depth: 16,
             ..Load::new(Workload::Read, "f")
         };
-        let line = line(&load, &measurement(2, Some(ProcessUse::default())));
+        let line = line(&load, &measurement(2, Some(Usage::default())));
         for part in [
             "read",
             "128 KiB depth 16",

@@ -22,9 +22,13 @@ pub struct Column {
 impl Table {
     /// A table of these rows, with numbers in some of the columns.
     #[must_use]
-    pub fn new(titles: &[&str], numbers: impl RangeBounds<usize>, rows: Vec<Vec<String>>) -> Self {
-        let columns = titles.iter().enumerate().map(|(index, title)| Column {
-            title: (*title).to_owned(),
+    pub fn new<'a>(
+        titles: impl IntoIterator<Item = &'a str>,
+        numbers: impl RangeBounds<usize>,
+        rows: Vec<Vec<String>>,
+    ) -> Self {
+        let columns = titles.into_iter().enumerate().map(|(index, title)| Column {
+            title: title.to_owned(),
             is_number: numbers.contains(&index),
         });
         let columns = columns.collect();
@@ -112,7 +116,7 @@ mod tests {
             cells.to_vec()
         };
         let rows = vec![line("raw", "1"), line("buffered", "1234")];
-        Table::new(&["path", "variant", "us"], 2.., rows)
+        Table::new(["path", "variant", "us"], 2.., rows)
     }
 
     #[test]

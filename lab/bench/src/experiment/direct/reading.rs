@@ -14,7 +14,7 @@ use pagewell_cache::{Cache, CacheOptions, CachedDevice, ReadMode};
 use pagewell_counters::names::COPIED_BYTES;
 use pagewell_device::{Buffer, Issuer, Operation, Outcome, Request};
 use pagewell_layers::SizeHistogram;
-use pagewell_load::measure::{Latency, Timeline, Usage, UsageSample};
+use pagewell_load::measure::{Latency, Timeline, Usage};
 
 use super::meter::{below_on_this_thread, device_threads_cpu, thread_cpu};
 use super::path::Path;
@@ -321,7 +321,7 @@ struct Before {
     copied_bytes: u64,
     runnable: Duration,
     thread: Duration,
-    usage: UsageSample,
+    usage: Usage,
     start: Instant,
 }
 
@@ -334,14 +334,14 @@ impl Before {
             copied_bytes: COPIED_BYTES.get(),
             runnable: runnable(),
             thread: thread_cpu(),
-            usage: UsageSample::now(),
+            usage: Usage::now(),
             start: Instant::now(),
         }
     }
 
     fn until_now(&self, targets: &[Target], tally: Tally) -> Reading {
         let elapsed = self.start.elapsed();
-        let usage = self.usage.used();
+        let usage = self.usage.until_now();
         let thread = thread_cpu().saturating_sub(self.thread);
         let runnable = runnable().saturating_sub(self.runnable);
         let below = below_on_this_thread().saturating_sub(self.below);

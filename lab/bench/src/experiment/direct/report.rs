@@ -8,36 +8,13 @@ use super::reading::Reading;
 use crate::experiment::Result;
 use pagewell_load::report::Table;
 
-const COLUMNS: [&str; 18] = [
-    "path",
-    "at a time",
-    "bytes",
-    "seconds",
-    "MB/s (10^6)",
-    "MiB/s",
-    "us/op",
-    "p50",
-    "p99",
-    "p99.9",
-    "CPU us/op user",
-    "system",
-    "engine alone",
-    "requests/MiB",
-    "outstanding",
-    "copied",
-    "reference MB/s",
-    "us/op",
-];
+const COLUMNS: &str = "\
+    path | at a time | bytes | seconds | MB/s (10^6) | MiB/s | us/op | p50 | p99 | p99.9 | \
+    CPU us/op user | system | engine alone | requests/MiB | outstanding | copied | \
+    reference MB/s | us/op";
 
-const PHASES: [&str; 7] = [
-    "path",
-    "at a time",
-    "waits for devices",
-    "copies",
-    "works",
-    "has no processor",
-    "processors idle",
-];
+const PHASES: &str = "\
+    path | at a time | waits for devices | copies | works | has no processor | processors idle";
 
 /// The tables of a case, and what it says of copies.
 pub(super) fn text(case: &Case) -> Result<String> {
@@ -48,10 +25,10 @@ pub(super) fn text(case: &Case) -> Result<String> {
         bytes(case.checked_bytes)
     );
     let lines: Vec<_> = case.lines.iter().map(|line| cells(case, line)).collect();
-    text += &Table::new(&COLUMNS, 1.., lines).text();
+    text += &Table::new(COLUMNS.split(" | "), 1.., lines).text();
     text += "\nwhere the reader's time went\n";
     let lines: Vec<_> = case.lines.iter().map(phase_cells).collect();
-    text += &Table::new(&PHASES, 1.., lines).text();
+    text += &Table::new(PHASES.split(" | "), 1.., lines).text();
     text.push('\n');
     for line in &case.lines {
         if let Some(last) = line.readings.last() {

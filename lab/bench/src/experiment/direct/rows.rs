@@ -1,6 +1,7 @@
 //! Runs as rows.
 
 use pagewell_load::measure::{Latency, Runs, Usage};
+use serde_json::json;
 
 use super::case::{Case, Line};
 use super::path::Path;
@@ -44,32 +45,20 @@ fn row(case: &Case, line: &Line) -> Row {
             unit: "MB/s",
         });
     }
-    row.put("path", line.path.name());
-    row.put("operations_at_a_time", line.depth);
-    row.put("mean_us", line.mean(Reading::microseconds));
-    row.put("engine_cpu_us", line.mean(Reading::engine_microseconds));
-    row.put(
-        "device_simulation_cpu_seconds",
-        line.mean(|run| run.device_cpu.as_secs_f64()),
-    );
-    row.put(
-        "device_requests_per_mib",
-        line.mean(Reading::requests_per_mebibyte),
-    );
-    let shares = ["device_wait", "copy", "work", "no_processor"];
-    for (name, index) in shares.into_iter().zip(0..) {
-        row.put(
-            &format!("share_{name}"),
-            line.mean(|run| run.shares()[index]),
-        );
-    }
-    row.put(
-        "classic",
-        line.readings
-            .iter()
-            .map(Reading::classic)
-            .collect::<Vec<_>>(),
-    );
+    let share = |index: usize| line.mean(|run| run.shares()[index]);
+    row.put_all(json!({
+        "path": line.path.name(),
+        "operations_at_a_time": line.depth,
+        "mean_us": line.mean(Reading::microseconds),
+        "engine_cpu_us": line.mean(Reading::engine_microseconds),
+        "device_simulation_cpu_seconds": line.mean(|run| run.device_cpu.as_secs_f64()),
+        "device_requests_per_mib": line.mean(Reading::requests_per_mebibyte),
+        "share_device_wait": share(0),
+        "share_copy": share(1),
+        "share_work": share(2),
+        "share_no_processor": share(3),
+        "classic": runs.iter().map(Reading::classic).collect::<Vec<_>>(),
+    }));
     row
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MISSES};
 use pagewell_layers::Pattern;
-use pagewell_load::measure::{Latency, Usage, UsageSample};
+use pagewell_load::measure::{Latency, Usage};
 
 use super::file::File;
 use super::kernel::Shootdowns;
@@ -139,7 +139,7 @@ struct Counts {
     fetched_bytes: u64,
     windows: WindowCounts,
     shootdowns: Shootdowns,
-    usage: UsageSample,
+    usage: Usage,
     start: Instant,
 }
 
@@ -151,14 +151,14 @@ impl Counts {
             fetched_bytes: CACHE_FETCHED_BYTES.get(),
             windows: file.window_counts(),
             shootdowns: Shootdowns::now(),
-            usage: UsageSample::now(),
+            usage: Usage::now(),
             start: Instant::now(),
         }
     }
 
     fn until_now(&self, file: &File) -> Hammered {
         let elapsed = self.start.elapsed();
-        let usage = self.usage.used();
+        let usage = self.usage.until_now();
         let now = Self::now(file);
         Hammered {
             elapsed,

@@ -1,13 +1,13 @@
 //! Reads of what is in memory, as rows, a table and requirements.
 
-use std::fs;
-
 use pagewell_load::report::{bytes, rate};
 
 use super::hammer::READ_BYTES;
 use super::memory_copy::{PINS, Times, Way};
 use crate::experiment::{Figure, Mode, Phase, Row};
 use pagewell_load::report::Table;
+
+const COLUMNS: &str = "way | ns/op (each thread) | GB/s (each thread) | of memcpy";
 
 /// A copying read against a bare copy.
 const COPY_FACTOR: f64 = 1.15;
@@ -31,23 +31,14 @@ pub(super) fn text(times: &Times) -> String {
             rate(times.ratio(way, Way::Copy)),
         ]
     };
+    let lines = Way::ALL.map(line).to_vec();
     format!(
         "random reads of 8 KiB in memory, working set {}, {}, medians of {} rounds of {} reads\n{}",
         bytes(times.bytes),
         times.page_size,
         times.rounds[0].len(),
         times.reads,
-        Table::new(
-            &[
-                "way",
-                "ns/op (each thread)",
-                "GB/s (each thread)",
-                "of memcpy"
-            ],
-            1..,
-            Way::ALL.map(line).to_vec()
-        )
-        .text()
+        Table::new(COLUMNS.split(" | "), 1.., lines).text()
     )
 }
 
@@ -117,20 +108,6 @@ pub(super) fn verdicts(times: &Times) -> Vec<(bool, String)> {
     ]
 }
 
-/// Memory that is free or can be freed; everything when that is not known.
-pub(super) fn available_bytes() -> u64 {
-    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    available(&text).unwrap_or(u64::MAX)
-}
-
-fn available(text: &str) -> Option<u64> {
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kilobytes: u64 = line.split_ascii_whitespace().next()?.parse().ok()?;
-    kilobytes.checked_mul(1024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,15 +135,5 @@ mod tests {
         // Two processors that are one: nothing gains by threads.
         let shared = [1000.0, 1100.0, 2000.0, 50.0, 2200.0, 2000.0];
         assert_eq!(passes(shared), [true; 4]);
-    }
-
-    #[test]
-    fn available_memory_is_found() {
-        assert_eq!(
-            available("MemTotal: 5 kB\nMemAvailable:   12 kB\n"),
-            Some(12_288)
-        );
-        assert_eq!(available(""), None);
-        assert!(available_bytes() > 0);
     }
 }

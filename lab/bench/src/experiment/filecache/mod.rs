@@ -27,6 +27,8 @@ mod window;
 
 use std::path::PathBuf;
 
+use pagewell_load::measure::memory_bytes;
+
 pub use regime::{Regime, window_slots};
 pub use runs::Settings;
 
@@ -124,7 +126,7 @@ fn copies(session: &mut Session, choice: &Choice, bytes: u64) -> Result<()> {
     session.step(&format!("reads and copies, {name}"))?;
     // The cache, the bare memory and the file in the kernel's cache.
     let wanted = bytes.saturating_mul(7) / 2;
-    let available = memory_report::available_bytes();
+    let available = memory_bytes("MemAvailable").unwrap_or(u64::MAX);
     if available < wanted {
         session.note(format!(
             "{name} were left out: that takes {} of memory, and {} are free\n",

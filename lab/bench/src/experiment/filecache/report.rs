@@ -4,29 +4,18 @@ use std::time::Duration;
 
 use pagewell_load::measure::{Latency, Runs, Usage};
 use pagewell_load::report::{Table, bytes, rate};
+use serde_json::json;
 
 use super::file::Mapping;
 use super::hammer::Hammered;
+use super::kernel::Shootdowns;
 use super::regime::{Regime, window_slots};
 use super::runs::{Cell, Settings};
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
 
-const COLUMNS: [&str; 14] = [
-    "regime",
-    "mapping",
-    "threads",
-    "CPU us/op",
-    "user",
-    "system",
-    "ops/s",
-    "hit ratio",
-    "maps/M",
-    "unmaps/M",
-    "window hits",
-    "page faults/M",
-    "shoot-downs/M",
-    "reference us/op",
-];
+const COLUMNS: &str = "\
+    regime | mapping | threads | CPU us/op | user | system | ops/s | hit ratio | maps/M | \
+    unmaps/M | window hits | page faults/M | shoot-downs/M | reference us/op";
 
 /// The large table, and the gain by threads.
 pub(super) fn text(cells: &[Cell], settings: &Settings) -> String {
@@ -46,7 +35,7 @@ pub(super) fn text(cells: &[Cell], settings: &Settings) -> String {
         .iter()
         .flat_map(|cell| Mapping::ALL.map(|mapping| (cell, mapping)));
     let lines: Vec<_> = pairs.map(|(cell, mapping)| line(cell, mapping)).collect();
-    text += &Table::new(&COLUMNS, 2.., lines).text();
+    text += &Table::new(COLUMNS.split(" | "), 2.., lines).text();
     text + "\nprocessor time saved of a read (window - direct), us\n" + &gains(cells)
 }
 
@@ -98,12 +87,9 @@ fn gains(cells: &[Cell]) -> String {
     let mut threads: Vec<usize> = cells.iter().map(|cell| cell.threads).collect();
     threads.sort_unstable();
     threads.dedup();
-    let titles: Vec<String> = threads
-        .iter()
-        .map(|count| format!("{count} threads"))
-        .collect();
-    let mut columns = vec!["regime"];
-    columns.extend(titles.iter().map(String::as_str));
+    let titles = threads.iter().map(|count| format!("{count} threads"));
+    let titles: Vec<String> = titles.collect();
+    let titles = std::iter::once("regime").chain(titles.iter().map(String::as_str));
     let lines = Regime::ALL.map(|regime| {
         let mut line = vec![regime.name().to_owned()];
         for count in &threads {
@@ -117,7 +103,7 @@ fn gains(cells: &[Cell]) -> String {
         }
         line
     });
-    Table::new(&columns, 1.., lines.to_vec()).text()
+    Table::new(titles, 1.., lines.to_vec()).text()
 }
 
 /// A row for each mapping: windows are the baseline.
@@ -157,26 +143,21 @@ fn row(cell: &Cell, mapping: Mapping) -> Row {
         value: reference,
         unit: "us",
     });
-    row.put("mapping", mapping.name());
-    row.put("threads", cell.threads);
-    row.put(
-        "operations_per_second",
-        cell.mean(mapping, Hammered::reads_per_second),
-    );
-    row.put("window_hits", count(&|run| run.window_hits));
-    row.put("maps", count(&|run| run.maps));
-    row.put("unmaps", count(&|run| run.unmaps));
-    row.put("page_faults", count(&|run| run.usage.page_faults));
-    if runs.iter().all(|run| run.shootdowns.interrupts.is_some()) {
-        let counted = count(&|run| run.shootdowns.interrupts.unwrap_or(0));
-        row.put("tlb_shootdown_interrupts", counted);
-    }
-    if runs
-        .iter()
-        .all(|run| run.shootdowns.remote_flushes.is_some())
-    {
-        let counted = count(&|run| run.shootdowns.remote_flushes.unwrap_or(0));
-        row.put("tlb_remote_flushes", counted);
-    }
+    // What the kernel does not show of a run is not known of all.
+    let all = |of: fn(&Shootdowns) -> Option<u64>| {
+        let is_known = runs.iter().all(|run| of(&run.shootdowns).is_some());
+        is_known.then(|| count(&|run| of(&run.shootdowns).unwrap_or(0)))
+    };
+    row.put_all(json!({
+        "mapping": mapping.name(),
+        "threads": cell.threads,
+        "operations_per_second": cell.mean(mapping, Hammered::reads_per_second),
+        "window_hits": count(&|run| run.window_hits),
+        "maps": count(&|run| run.maps),
+        "unmaps": count(&|run| run.unmaps),
+        "page_faults": count(&|run| run.usage.page_faults),
+        "tlb_shootdown_interrupts": all(|counted| counted.interrupts),
+        "tlb_remote_flushes": all(|counted| counted.remote_flushes),
+    }));
     row
 }

@@ -22,7 +22,7 @@ use pagewell_layers::Model;
 use pagewell_layers::Pattern;
 use pagewell_layers::model::Parameters;
 use pagewell_layers::{Snapshot, Stats};
-use pagewell_load::measure::{Counting, Latency, Timeline, Usage, UsageSample, number};
+use pagewell_load::measure::{Counting, Latency, Timeline, Usage, number};
 
 use super::job::{Job, Stream, run_jobs};
 use super::reading::Pieces;
@@ -100,7 +100,7 @@ impl Rig {
         deadline: Instant,
     ) -> Result<Run> {
         let (before, totals) = (self.stats.snapshot(), self.model.totals());
-        let (counting, used) = (Counting::begin(), UsageSample::now());
+        let (counting, used) = (Counting::begin(), Usage::now());
         let begin = Instant::now();
         let limit = limit.map(|limit| begin + limit.div_f64(self.speed));
         let streams = run_jobs(self, jobs, limit, deadline)?;
@@ -114,7 +114,7 @@ impl Rig {
             media_rate: self.model.parameters().media_bytes_per_second,
             streams,
             device: self.stats.snapshot().difference(&before),
-            usage: used.used(),
+            usage: used.until_now(),
             seeks: after.seeks - totals.seeks,
             hits: counting.of(&CACHE_HITS),
             misses: counting.of(&CACHE_MISSES),

@@ -87,27 +87,9 @@ pub(super) fn reference(mut row: Row, value: f64, unit: &'static str) -> Row {
 }
 
 fn details(row: &mut Row, run: &Run) {
-    row.put("speed", run.speed);
-    row.put("wall_seconds", run.wall.as_secs_f64());
-    row.put(
-        "wall_seconds_times_speed",
-        run.wall.as_secs_f64() * run.speed,
-    );
-    row.put("drive_busy_seconds", run.busy.as_secs_f64());
-    row.put("seeks", run.seeks);
-    row.put("merged_requests", run.merged);
-    row.put("backward_moves", run.device.backward);
-    row.put("elevator_wraps", run.wraps);
-    row.put("elevator_deadline_picks", run.deadline_picks);
-    row.put("cpu_us_per_operation", run.cpu_micro());
-    let sizes: Map<String, Value> = Issuer::ALL
-        .iter()
-        .filter_map(|issuer| {
-            let sizes = sizes(run, *issuer);
-            (!sizes.is_empty()).then(|| (issuer.name().to_owned(), json!(sizes)))
-        })
-        .collect();
-    row.put("request_sizes", sizes);
+    let wall_seconds = run.wall.as_secs_f64();
+    let sizes = Issuer::ALL.map(|issuer| (issuer.name().to_owned(), json!(sizes(run, issuer))));
+    let sizes = sizes.into_iter().filter(|(_, sizes)| *sizes != json!({}));
     let streams = run.streams.iter().map(|stream| {
         let quantiles = scaled(stream.latency.quantiles(), run.speed);
         json!({
@@ -120,7 +102,20 @@ fn details(row: &mut Row, run: &Run) {
             "max_ms": quantiles.max.as_secs_f64() * 1e3,
         })
     });
-    row.put("streams", streams.collect::<Vec<_>>());
+    row.put_all(json!({
+        "speed": run.speed,
+        "wall_seconds": wall_seconds,
+        "wall_seconds_times_speed": wall_seconds * run.speed,
+        "drive_busy_seconds": run.busy.as_secs_f64(),
+        "seeks": run.seeks,
+        "merged_requests": run.merged,
+        "backward_moves": run.device.backward,
+        "elevator_wraps": run.wraps,
+        "elevator_deadline_picks": run.deadline_picks,
+        "cpu_us_per_operation": run.cpu_micro(),
+        "request_sizes": sizes.collect::<Map<_, _>>(),
+        "streams": streams.collect::<Vec<_>>(),
+    }));
 }
 
 /// Mean latency of a stream on the drive's clock.

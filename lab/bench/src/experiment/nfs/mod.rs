@@ -244,7 +244,7 @@ fn tell(session: &mut Session, choice: &Choice, cases: &[Case], ours: bool) {
         session.rows_of(rows::rows(case, ours));
         if let Some(first) = case.first().first().filter(|_| choice.fio) {
             let title = format!("{}, {}", case.name(ours), case.mode.name());
-            let text = fio::text(&rows::job(case.workload), case.workload, first);
+            let text = fio::text(rows::job(case.workload), case.workload, first);
             session.note(format!("{title}\n\n{text}"));
         }
     }

@@ -1,8 +1,6 @@
 //! What the workloads looked like at the client, beside what the report says.
 
-use std::time::Duration;
-
-use pagewell_load::measure::{Better, Latency, Runs, number};
+use pagewell_load::measure::{Better, Runs, number};
 
 use super::case::{Case, Configuration};
 use super::recording::Recording;
@@ -112,14 +110,7 @@ fn calls(cases: &[Case]) -> Picture {
 }
 
 fn operations(workload: Workload, before: &Recording, after: &Recording) -> [Picture; 2] {
-    let latency = |run: &Recording| {
-        let mut latency = Latency::default();
-        for nanoseconds in &run.latencies {
-            latency.record(Duration::from_nanos((*nanoseconds).into()));
-        }
-        latency
-    };
-    let (first, second) = (latency(before), latency(after));
+    let (first, second) = (before.latency(), after.latency());
     let name = workload.name();
     [
         Picture::latencies(

@@ -3,9 +3,7 @@
 use std::time::{Duration, Instant};
 
 use pagewell_counters::names;
-use pagewell_load::measure::{
-    Counting, ProcessSample, ProcessUse, Timeline, Usage, UsageSample, number,
-};
+use pagewell_load::measure::{Counting, Latency, Timeline, Usage, number};
 use pagewell_sunrpc::client::ProcedureStatistics;
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -42,7 +40,7 @@ pub(super) struct Recording {
     pub(super) timeline: Timeline,
     pub(super) calls: Calls,
     pub(super) usage: Usage,
-    pub(super) server: Option<ProcessUse>,
+    pub(super) server: Option<Usage>,
     pub(super) copied_bytes: u64,
     /// Answers of the client's caches, those found first.
     pub(super) attributes: (u64, u64),
@@ -98,7 +96,15 @@ impl Recording {
         self.usage.cpu().as_secs_f64() * 1e6 / number(self.latencies.len()).max(1.0)
     }
 
-    /// The same at the server.
+    /// How long the operations took.
+    pub(super) fn latency(&self) -> Latency {
+        let mut latency = Latency::default();
+        let times = self.latencies.iter().map(|time| u64::from(*time));
+        times.for_each(|time| latency.record(Duration::from_nanos(time)));
+        latency
+    }
+
+    /// Microseconds of processor for each operation at the server.
     pub(super) fn server_cpu(&self) -> Option<f64> {
         let cpu = self.server?.cpu().as_secs_f64();
         Some(cpu * 1e6 / number(self.latencies.len()).max(1.0))
@@ -123,19 +129,19 @@ pub(super) struct Beginning {
     calls: Vec<ProcedureStatistics>,
     counting: Counting,
     in_use: i64,
-    server: Option<ProcessSample>,
-    usage: UsageSample,
+    server: Option<Usage>,
+    usage: Usage,
 }
 
 impl Beginning {
     /// Now.
-    pub(super) fn now(calls: Vec<ProcedureStatistics>, server: Option<ProcessSample>) -> Self {
+    pub(super) fn now(calls: Vec<ProcedureStatistics>, server: Option<Usage>) -> Self {
         Self {
             calls,
             counting: Counting::begin(),
             in_use: in_use(),
             server,
-            usage: UsageSample::now(),
+            usage: Usage::now(),
         }
     }
 
@@ -144,9 +150,9 @@ impl Beginning {
         self,
         recording: &mut Recording,
         calls: &[ProcedureStatistics],
-        server: Option<ProcessSample>,
+        server: Option<Usage>,
     ) {
-        recording.usage = self.usage.used();
+        recording.usage = self.usage.until_now();
         let both = server.zip(self.server);
         recording.server = both.map(|(now, before)| now.since(&before));
         let of = |counter| self.counting.of(counter);

@@ -37,6 +37,9 @@ const REPEATS_RANDOM: usize = 7;
 /// From here on a run is mostly waiting for round trips.
 const FAR: Duration = Duration::from_millis(10);
 
+const COLUMNS: &str =
+    "workload | round trip ms | read-ahead | KB/s | second half KB/s | calls at a time | READ";
+
 /// One way to read, and its runs.
 struct Line {
     workload: Workload,
@@ -216,16 +219,7 @@ fn text<'a>(lines: impl Iterator<Item = &'a Line>) -> String {
             format!("{:.0}", line.runs.median(|run| number(run.calls.reads))),
         ]
     });
-    let titles = [
-        "workload",
-        "round trip ms",
-        "read-ahead",
-        "KB/s",
-        "second half KB/s",
-        "calls at a time",
-        "READ",
-    ];
-    Table::new(&titles, 1.., cells.collect()).text()
+    Table::new(COLUMNS.split(" | "), 1.., cells.collect()).text()
 }
 
 fn verdicts(pairs: &[Line], grid: &[Line], file_bytes: u64) -> Vec<(bool, String)> {

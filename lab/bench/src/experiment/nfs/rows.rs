@@ -11,24 +11,11 @@ use super::workload::Workload;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
 use pagewell_load::measure::number;
 use pagewell_load::report::Table;
+use serde_json::json;
 
-const COLUMNS: [&str; 15] = [
-    "workload",
-    "mode",
-    "phase",
-    "KB/s",
-    "p50 us",
-    "p99 us",
-    "READ",
-    "WRITE",
-    "COMMIT",
-    "all calls",
-    "WRITE/op",
-    "calls at a time",
-    "client us/op",
-    "server us/op",
-    "reference KB/s",
-];
+const COLUMNS: &str = "\
+    workload | mode | phase | KB/s | p50 us | p99 us | READ | WRITE | COMMIT | all calls | \
+    WRITE/op | calls at a time | client us/op | server us/op | reference KB/s";
 
 /// A row for each phase of a case.
 pub(super) fn rows(case: &Case, ours: bool) -> Vec<Row> {
@@ -89,61 +76,41 @@ fn put_details(row: &mut Row, workload: Workload, first: &Recording, runs: &[Rec
     }
     row.depth = Some(runs.mean(Recording::depth_of_calls));
     let mut latency = Latency::default();
-    for run in runs {
-        let times = run
-            .latencies
-            .iter()
-            .map(|one| Duration::from_nanos((*one).into()));
-        times.for_each(|time| latency.record(time));
-    }
+    runs.iter().for_each(|run| latency.add(&run.latency()));
     row.latency = Some(latency.quantiles());
-    row.put("effective_queue_depth", runs.mean(Recording::depth));
-    row.put(
-        "steady_kb_per_second",
-        runs.median(Recording::steady_kilobytes_per_second),
-    );
-    row.put(
-        "close_seconds",
-        runs.mean(|run| run.close_time.as_secs_f64()),
-    );
-    row.put(
-        "client_cpu_us_per_operation",
-        runs.mean(Recording::client_cpu),
-    );
-    if first.server.is_some() {
-        let cpu = runs.mean(|run| run.server_cpu().unwrap_or(0.0));
-        row.put("server_cpu_us_per_operation", cpu);
-    }
-    row.put(
-        "writes_per_operation",
-        runs.mean(Recording::writes_per_operation),
-    );
-    row.put("rsize", first.transfer_bytes.0);
-    row.put("wsize", first.transfer_bytes.1);
-    for (name, (hits, misses)) in [
-        ("attribute", first.attributes),
-        ("name", first.names),
-        ("data", first.data),
-    ] {
-        row.put(&format!("{name}_hits"), hits);
-        row.put(&format!("{name}_misses"), misses);
-    }
-    row.put(
-        "left_in_use",
-        runs.iter().map(|run| run.left_in_use).max().unwrap_or(0),
-    );
-    row.put("bandwidth_kb_per_second", first.bandwidths.clone());
-    row.put("fio", super::fio::text(&job(workload), workload, first));
+    row.put_all(json!({
+        "effective_queue_depth": runs.mean(Recording::depth),
+        "steady_kb_per_second": runs.median(Recording::steady_kilobytes_per_second),
+        "close_seconds": runs.mean(|run| run.close_time.as_secs_f64()),
+        "client_cpu_us_per_operation": runs.mean(Recording::client_cpu),
+        "server_cpu_us_per_operation": server_cpu(runs),
+        "writes_per_operation": runs.mean(Recording::writes_per_operation),
+        "rsize": first.transfer_bytes.0,
+        "wsize": first.transfer_bytes.1,
+        "attribute_hits": first.attributes.0,
+        "attribute_misses": first.attributes.1,
+        "name_hits": first.names.0,
+        "name_misses": first.names.1,
+        "data_hits": hits,
+        "data_misses": misses,
+        "left_in_use": runs.iter().map(|run| run.left_in_use).max(),
+        "bandwidth_kb_per_second": first.bandwidths,
+        "fio": super::fio::text(job(workload), workload, first),
+    }));
+}
+
+/// The mean of what the server took, if it is ours.
+fn server_cpu(runs: &[Recording]) -> Option<f64> {
+    runs.first()?.server?;
+    Some(runs.mean(|run| run.server_cpu().unwrap_or(0.0)))
 }
 
 /// The report's names of jobs.
-pub(super) fn job(workload: Workload) -> String {
-    let kind = if workload.writes {
-        "write_file"
-    } else {
-        "read_file"
-    };
-    kind.to_owned()
+pub(super) fn job(workload: Workload) -> &'static str {
+    match workload.writes {
+        true => "write_file",
+        false => "read_file",
+    }
 }
 
 /// All cases as one table.
@@ -160,7 +127,7 @@ pub(super) fn table(cases: &[Case], ours: bool) -> String {
     let mut text = "KB are 1024 bytes; the time of closing the file counts; each run is a mount \
                     of its own\n\n"
         .to_owned();
-    text += &Table::new(&COLUMNS, 3.., lines).text();
+    text += &Table::new(COLUMNS.split(" | "), 3.., lines).text();
     text
 }
 
@@ -168,8 +135,6 @@ fn cells(row: &Row, runs: &[Recording]) -> Vec<String> {
     let micro = |time: Duration| rate(time.as_secs_f64() * 1e6);
     let latency = row.latency.unwrap_or_default();
     let count = |of: fn(&Recording) -> u64| runs.mean_count(of).to_string();
-    let server = runs.first().and_then(Recording::server_cpu);
-    let server = server.map(|_| runs.mean(|run| run.server_cpu().unwrap_or(0.0)));
     let reference = row.reference.as_ref().map(|found| rate(found.value));
     vec![
         row.case.clone(),
@@ -185,7 +150,7 @@ fn cells(row: &Row, runs: &[Recording]) -> Vec<String> {
         format!("{:.3}", runs.mean(Recording::writes_per_operation)),
         format!("{:.2}", runs.mean(Recording::depth_of_calls)),
         rate(runs.mean(Recording::client_cpu)),
-        server.map_or("-".to_owned(), rate),
+        server_cpu(runs).map_or("-".to_owned(), rate),
         reference.unwrap_or("-".to_owned()),
     ]
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_cache::{Cache, CacheOptions};
 use pagewell_fs::{Credentials, FileSystem};
+use pagewell_load::measure::memory_bytes;
 use pagewell_source_nfs::{NfsFileSystem, ReadAhead, Url};
 
 use super::file::{OpenedFile, credentials, remove};
@@ -69,7 +70,8 @@ impl Memory {
             return options;
         }
         let wanted = CACHE_TIMES.saturating_mul(file_bytes) + CACHE_BYTES_MORE;
-        let mut options = CacheOptions::new(wanted.min(memory_bytes() / MEMORY_SHARE));
+        let memory_bytes = memory_bytes("MemTotal").unwrap_or(wanted);
+        let mut options = CacheOptions::new(wanted.min(memory_bytes / MEMORY_SHARE));
         options.dirty_bytes_max = Some(options.size_bytes / 2);
         options
     }
@@ -350,13 +352,4 @@ impl Drop for Place {
             }
         }
     }
-}
-
-/// Memory of the machine.
-fn memory_bytes() -> u64 {
-    let information = rustix::system::sysinfo();
-    // The types differ between architectures.
-    #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
-    let total = information.totalram as u64;
-    total.saturating_mul(u64::from(information.mem_unit))
 }

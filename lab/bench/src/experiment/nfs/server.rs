@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use pagewell_load::measure::ProcessSample;
+use pagewell_load::measure::Usage;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
 
 use crate::experiment::{Error, Result, system};
@@ -112,8 +112,8 @@ impl Server {
     }
 
     /// What it has used so far.
-    pub(super) fn sample(&self) -> Option<ProcessSample> {
-        ProcessSample::of(self.child.id()).ok()
+    pub(super) fn sample(&self) -> Option<Usage> {
+        Usage::of(self.child.id()).ok()
     }
 
     fn stop(&mut self) {

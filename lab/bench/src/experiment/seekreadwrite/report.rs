@@ -7,21 +7,11 @@ use super::case::Case;
 use super::run::Run;
 use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row, Rule};
 use pagewell_load::report::Table;
+use serde_json::json;
 
-const COLUMNS: [&str; 12] = [
-    "on",
-    "rule",
-    "blocks",
-    "of bytes",
-    "written",
-    "reads",
-    "writes",
-    "at flush",
-    "seconds",
-    "flush ms",
-    "CPU %",
-    "reference operations, s",
-];
+const COLUMNS: &str = "\
+    on | rule | blocks | of bytes | written | reads | writes | at flush | seconds | flush ms | \
+    CPU % | reference operations, s";
 
 /// All cases as one table.
 pub(super) fn text(cases: &[Case]) -> String {
@@ -29,7 +19,7 @@ pub(super) fn text(cases: &[Case]) -> String {
     let mut text = "device operations of the program, and of the flush after it; the file was \
                     compared with what it must hold after each run\n\n"
         .to_owned();
-    text += &Table::new(&COLUMNS, 2.., lines).text();
+    text += &Table::new(COLUMNS.split(" | "), 2.., lines).text();
     text
 }
 
@@ -84,25 +74,19 @@ pub(super) fn row(case: &Case) -> Row {
     row.reference = case
         .report()
         .and_then(|(_, seconds)| seconds.map(|value| Reference { value, unit: "s" }));
-    row.put("rule", plan.rule.name());
-    row.put("target", plan.target.title());
-    row.put("blocks", plan.program.blocks);
-    row.put("block_bytes", plan.program.block_bytes);
-    row.put("write_bytes", plan.program.write_bytes);
-    row.put("loop_reads", case.count(|run| run.reads));
-    row.put("loop_writes", case.count(|run| run.writes));
-    row.put("flush_writes", case.count(|run| run.flush_writes));
-    row.put("busy_waits", case.count(|run| run.busy_waits));
-    row.put(
-        "loop_seconds",
-        case.runs.mean(|run| run.loop_time.as_secs_f64()),
-    );
-    row.put(
-        "flush_seconds",
-        case.runs.mean(|run| run.flush_time.as_secs_f64()),
-    );
-    if let Some((operations, _)) = case.report() {
-        row.put("reference_operations", operations);
-    }
+    row.put_all(json!({
+        "rule": plan.rule.name(),
+        "target": plan.target.title(),
+        "blocks": plan.program.blocks,
+        "block_bytes": plan.program.block_bytes,
+        "write_bytes": plan.program.write_bytes,
+        "loop_reads": case.count(|run| run.reads),
+        "loop_writes": case.count(|run| run.writes),
+        "flush_writes": case.count(|run| run.flush_writes),
+        "busy_waits": case.count(|run| run.busy_waits),
+        "loop_seconds": case.runs.mean(|run| run.loop_time.as_secs_f64()),
+        "flush_seconds": case.runs.mean(|run| run.flush_time.as_secs_f64()),
+        "reference_operations": case.report().map(|(operations, _)| operations),
+    }));
     row
 }

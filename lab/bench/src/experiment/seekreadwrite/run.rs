@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use pagewell_counters::names::{CACHE_WRITE_FETCH_WAITS, CACHE_WRITE_PAUSES, CACHE_WRITE_REFUSALS};
 use pagewell_device::Operation;
 use pagewell_layers::SizeHistogram;
-use pagewell_load::measure::{Counting, Latency, Usage, UsageSample};
+use pagewell_load::measure::{Counting, Latency, Usage};
 
 use super::program::Program;
 use super::storage::Storage;
@@ -70,9 +70,9 @@ impl Plan {
         }
         let counting = Counting::begin();
         let before = target.stats.snapshot();
-        let (usage, start) = (UsageSample::now(), Instant::now());
+        let (usage, start) = (Usage::now(), Instant::now());
         let latency = self.run_loop(&storage)?;
-        let (loop_time, usage) = (start.elapsed(), usage.used());
+        let (loop_time, usage) = (start.elapsed(), usage.until_now());
         let start = Instant::now();
         storage.settle()?;
         let middle = target.stats.snapshot();
