@@ -233,6 +233,17 @@ fn tls_needs_a_certificate_that_is_trusted() {
     assert!(matches!(refused(&missing), Error::Invalid(_)));
 }
 
+#[test]
+fn a_server_without_tls_is_named_as_one() {
+    let url = format!("https://127.0.0.1:{}/f", serve(None));
+    let trusting = Options {
+        certificates: Some(certificates().join("certificate.pem")),
+        ..Options::default()
+    };
+    let error = open(&url, &trusting).unwrap().head("f").unwrap_err();
+    assert!(error.to_string().contains("http:// instead"), "{error}");
+}
+
 /// A sink must not wait for a request: it would hold up the thread that it waits for.
 #[test]
 fn a_sink_that_asks_is_refused() {

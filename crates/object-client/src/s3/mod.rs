@@ -68,6 +68,19 @@ impl Place {
         Ok(origin)
     }
 
+    /// Why a listing may be asked for in vain.
+    fn no_store(&self) -> &'static str {
+        let ends_with_bucket = |(_, path): &(Origin, String)| {
+            let last = path.rsplit('/').next();
+            self.is_in_path && last == Some(self.bucket.as_str())
+        };
+        if self.endpoint.as_ref().is_some_and(ends_with_bucket) {
+            "nothing is there (404): endpoint= is the server alone, without the bucket"
+        } else {
+            "nothing is there (404), and the answer is not of S3: endpoint= may be another server"
+        }
+    }
+
     /// The path of the bucket, without a slash at its end.
     fn base(&self) -> String {
         let outer = self.endpoint.as_ref().map_or("", |(_, path)| path);
@@ -263,9 +276,12 @@ impl Store for Bucket {
         let target = self.target("", &pairs)?;
         let shown = target.shown();
         let call = Self::call(Kind::List, Method::GET, target, Bytes::new());
-        let answer = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX))
-            .await
-            .result?;
+        let ended = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX)).await;
+        let answer = ended.result.map_err(|error| match error {
+            // A store says in words of S3 that it has no such bucket.
+            Error::NotFound => Error::Invalid(format!("{shown}: {}", self.place().no_store())),
+            other => other,
+        })?;
         listing::page(&answer.body, query, self.raw_listings)
             .map_err(|text| Error::Protocol(format!("{shown}: the listing is wrong: {text}")))
     }

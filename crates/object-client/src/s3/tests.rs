@@ -49,6 +49,31 @@ fn error(status: u16, code: &str) -> Step {
     answer(status, &body)
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_is_no_store_is_named_as_one() {
+    let query = ListQuery {
+        prefix: "",
+        delimiter: true,
+        token: None,
+        page_entries_max: 1000,
+    };
+    let ways = [
+        ("http://web:8080", "may be another server"),
+        ("http://store:9000/bucket", "without the bucket"),
+    ];
+    for (endpoint, expected) in ways {
+        let script = Script::new([answer(404, "<html>nothing</html>")]);
+        let options = Options {
+            endpoint: Some(endpoint.to_owned()),
+            ..options()
+        };
+        let error = bucket_of(&script, &options).list(&query).await;
+        let text = error.expect_err("a web server").to_string();
+        assert!(text.contains(expected), "{text}");
+        assert!(text.contains(endpoint), "{text}");
+    }
+}
+
 fn done() -> Step {
     Step::Send(reply(200, &[("ETag", TAG)], b""))
 }

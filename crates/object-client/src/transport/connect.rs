@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +19,10 @@ use tokio_rustls::TlsConnector;
 use crate::error::Error;
 use crate::location::Origin;
 use crate::transport::failure::{Failure, reason};
+
+/// What to do about a server that does not answer in TLS.
+const NO_TLS: &str =
+    " (the server may speak none there: http:// instead of https://, or another port)";
 
 /// A connection, whatever carries it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -57,11 +62,10 @@ impl Network {
     async fn open(&self, origin: &Origin) -> Result<Box<dyn Stream>, Failure> {
         let url = origin.url();
         let host = origin.host.trim_start_matches('[').trim_end_matches(']');
-        let failed = |error: &std::io::Error| {
-            Failure::not_sent(format!("{url}: cannot connect: {}", reason(error)))
-        };
         let stream = TcpStream::connect((host, origin.port)).await;
-        let stream = stream.map_err(|error| failed(&error))?;
+        let stream = stream.map_err(|error| {
+            Failure::not_sent(format!("{url}: cannot connect: {}", reason(&error)))
+        })?;
         // Small requests go at once. Where that cannot be set, they are only slower.
         let _ = stream.set_nodelay(true);
         if !origin.is_https {
@@ -72,12 +76,30 @@ impl Network {
         match self.tls()?.connect(name, stream).await {
             Ok(stream) => Ok(Box::new(stream)),
             // A certificate does not become right by asking again.
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => Err(Failure::lasting(
-                Error::Unreachable(format!("{url}: TLS fails: {}", reason(&error))),
-            )),
-            Err(error) => Err(failed(&error)),
+            Err(error) if error.kind() == ErrorKind::InvalidData => {
+                let hint = if is_no_tls(&error) { NO_TLS } else { "" };
+                let text = format!("{url}: TLS fails: {}{hint}", reason(&error));
+                Err(Failure::lasting(Error::Unreachable(text)))
+            }
+            Err(error) => {
+                let is_closed = error.kind() == ErrorKind::UnexpectedEof;
+                let hint = if is_closed { NO_TLS } else { "" };
+                let text = format!("{url}: TLS fails: {}{hint}", reason(&error));
+                Err(Failure::not_sent(text))
+            }
         }
     }
+}
+
+/// Whether what was answered to the first record of TLS is none.
+fn is_no_tls(error: &std::io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
+    matches!(
+        cause,
+        Some(rustls::Error::InvalidMessage(
+            rustls::InvalidMessage::InvalidContentType
+        ))
+    )
 }
 
 impl Connect for Network {

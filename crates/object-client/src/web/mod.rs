@@ -78,7 +78,26 @@ impl Web {
 
     pub(crate) async fn head(&self, key: &str) -> Result<ObjectInfo> {
         let is_sure = |error: &Error| *error == Error::NotFound;
-        inspect(self, self.target(key), is_sure).await
+        let target = self.target(key);
+        match inspect(self, target.clone(), is_sure).await {
+            Err(Error::Unsupported(_)) if self.leads_to_a_folder(&target) => {
+                let url = target.shown();
+                let text = format!("{url}: is a folder, which ends with a slash: {url}/");
+                Err(Error::Unsupported(text))
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the server redirects a path to the same one with a slash behind it.
+    fn leads_to_a_folder(&self, target: &Target) -> bool {
+        let path = |target: &Target| -> String {
+            let path = target.path_and_query.split('?').next();
+            path.unwrap_or_default().to_owned()
+        };
+        let moved = self.moved.lock();
+        let found = moved.get(target);
+        found.is_some_and(|(to, _)| path(to) == path(target) + "/")
     }
 
     pub(crate) async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {

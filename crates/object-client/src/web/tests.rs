@@ -340,6 +340,22 @@ async fn a_connection_is_kept_and_one_that_was_closed_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_folder_without_its_slash_is_named_as_one() {
+    let page = || {
+        let chunked = [("Transfer-Encoding", "chunked")];
+        Step::Send(reply(200, &chunked, b"0\r\n\r\n"))
+    };
+    let moved = || Step::Send(reply(301, &[("Location", "http://h/a/b/")], b""));
+    let script = Script::of(move |seen| {
+        let is_folder = seen.last().is_some_and(|seen| seen.target == "/a/b/");
+        if is_folder { page() } else { moved() }
+    });
+    let error = web(&script, "http://h/a/b").head("a/b").await;
+    let text = error.expect_err("a folder").to_string();
+    assert!(text.ends_with("ends with a slash: http://h/a/b/"), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn redirects_are_followed_and_remembered() {
     let moved = |status, location| Step::Send(reply(status, &[("Location", location)], b"moved"));
     let script = Script::new([
