@@ -1,8 +1,10 @@
 //! How the library that looks for credentials reads files, runs programs and asks servers.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads a file that people write, bounded.
-pub(crate) fn read(path: &str) -> std::io::Result<Vec<u8>> {
+pub(crate) fn read(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?
         .take(FILE_BYTES_MAX)
@@ -46,7 +48,7 @@ pub(crate) fn transport(options: &Options) -> Transport {
 /// What the library works with.
 pub(crate) fn context(environment: impl Env, transport: Transport) -> Context {
     Context::new()
-        .with_env(environment)
+        .with_env(Filled(environment))
         .with_file_read(Files)
         .with_command_execute(Programs)
         .with_http_send(Requests(transport))
@@ -54,6 +56,32 @@ pub(crate) fn context(environment: impl Env, transport: Transport) -> Context {
 
 fn failed(text: impl fmt::Display) -> reqsign_core::Error {
     reqsign_core::Error::unexpected(text.to_string())
+}
+
+/// An environment in which a variable without a value is as one that is not there, as the tools of
+/// clouds take it: an empty key opens nothing, and hides the file that has one.
+#[derive(Debug)]
+struct Filled<E>(E);
+
+impl<E: Env> Env for Filled<E> {
+    fn var(&self, name: &str) -> Option<String> {
+        self.0.var(name).filter(|value| !value.is_empty())
+    }
+
+    fn vars(&self) -> HashMap<String, String> {
+        let mut all = self.0.vars();
+        all.retain(|_, value| !value.is_empty());
+        all
+    }
+
+    fn home_dir(&self) -> Option<PathBuf> {
+        self.0.home_dir()
+    }
+}
+
+/// The home folder: of the variable, or of the user where a service or a boot has set none.
+pub(crate) fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
 }
 
 #[derive(Debug)]

@@ -20,8 +20,8 @@ const KEY_NAME: &str = "handle-key";
 pub(crate) const SYSTEM: &str = "/var/lib/pagewell";
 
 /// Where the state lives unless `--state-dir` says otherwise: `/var/lib/pagewell` for root, else
-/// `$XDG_STATE_HOME/pagewell` or `$HOME/.local/state/pagewell`. The variables count only when
-/// they are absolute, as the XDG base directory specification asks.
+/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Paths count only when they are absolute, as
+/// the XDG base directory specification asks. Without HOME it is the home folder of the user.
 pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
     base_directory()
         .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))
@@ -37,7 +37,10 @@ pub(crate) fn base_directory() -> Option<PathBuf> {
         value.filter(|path| path.is_absolute())
     };
     absolute("XDG_STATE_HOME")
-        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
+        .or_else(|| {
+            let home = std::env::home_dir().filter(|home| home.is_absolute());
+            home.map(|home| home.join(".local/state"))
+        })
         .map(|base| base.join("pagewell"))
 }
 

@@ -182,8 +182,8 @@ impl Settings {
         let storage = |name: &str| variable(&format!("AZURE_STORAGE_{name}"));
         let held = options.key_file.as_ref().map(|path| {
             let shown = path.display();
-            let bytes = lookup::read(&path.to_string_lossy())
-                .map_err(|error| Error::Invalid(format!("{shown}: {error}")))?;
+            let bytes =
+                lookup::read(path).map_err(|error| Error::Invalid(format!("{shown}: {error}")))?;
             Ok::<_, Error>(Held::parse(&String::from_utf8_lossy(&bytes)))
         });
         let held = held.transpose()?;

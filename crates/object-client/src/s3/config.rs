@@ -14,8 +14,10 @@
 //!
 //! Keys are not looked for here.
 
+use std::path::PathBuf;
+
 use crate::error::{Error, Result};
-use crate::lookup::read;
+use crate::lookup::{home, read};
 use crate::options::Options;
 
 const REGION: &str = "us-east-1";
@@ -53,8 +55,8 @@ impl Settings {
             (!value.is_empty()).then_some(value)
         };
         let file = |name: &str, place: &str| {
-            let home = || Some(format!("{}/.aws/{place}", variable("HOME")?));
-            let path = variable(name).or_else(home)?;
+            let below_home = || Some(home()?.join(".aws").join(place));
+            let path = variable(name).map(PathBuf::from).or_else(below_home)?;
             let bytes = read(&path).ok()?;
             Some(String::from_utf8_lossy(&bytes).into_owned())
         };

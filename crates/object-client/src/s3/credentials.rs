@@ -195,6 +195,9 @@ mod tests {
             profile: Some("own".to_owned()),
             ..Options::default()
         };
+        let empty = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
+        let own_variable = [empty[0], empty[1], ("AWS_PROFILE", "own")];
+        assert_eq!(name(&chain(&own_variable, &home, &script)).await, "file");
         let of_profile = chain_of(&own, &VARIABLES, &home, &script);
         assert_eq!(name(&of_profile).await, "file");
         let given = Options {
