@@ -228,12 +228,29 @@ fn spelling(text: &OsStr) -> Option<String> {
     })
 }
 
-/// What a URL is written as that other programs take, if it can be meant: of NFS there is version 3
-/// only, and what is on this machine is a path.
+/// Schemes of other programs, and what they are here. Of NFS there is version 3 only.
+const OTHER_SCHEMES: [(&str, &str); 13] = [
+    ("nfs3://", "nfs://"),
+    ("nfs4://", "nfs://"),
+    ("nfsv3://", "nfs://"),
+    ("nfsv4://", "nfs://"),
+    ("s3a://", "s3://"),
+    ("s3n://", "s3://"),
+    ("gcs://", "gs://"),
+    ("azure://", "az://"),
+    ("azblob://", "az://"),
+    ("dav://", "http://"),
+    ("webdav://", "http://"),
+    ("davs://", "https://"),
+    ("webdavs://", "https://"),
+];
+
+/// What a URL is written as that other programs take, if it can be meant: what is on this machine is
+/// a path.
 fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
-    for scheme in [&b"nfs3://"[..], b"nfs4://", b"nfsv3://", b"nfsv4://"] {
-        if let Some(rest) = bytes.strip_prefix(scheme) {
-            return Some([b"nfs://", rest].concat());
+    for (scheme, here) in OTHER_SCHEMES {
+        if let Some(rest) = bytes.strip_prefix(scheme.as_bytes()) {
+            return Some([here.as_bytes(), rest].concat());
         }
     }
     // In small letters, as all kinds.
@@ -356,6 +373,10 @@ mod tests {
             ("Cargo.toml:/x/y", "written Cargo.toml::/x/y"),
             ("nfs4://server/x", "written nfs://server/x"),
             ("file:///srv/x", "written /srv/x"),
+            ("s3a://bucket/x", "written s3://bucket/x"),
+            ("gcs://bucket", "written gs://bucket"),
+            ("azure://container", "written az://container"),
+            ("davs://host/x/", "written https://host/x/"),
         ] {
             let error = parse(text).unwrap_err();
             assert_eq!(exit_code_of(&error), USAGE, "{text}");
