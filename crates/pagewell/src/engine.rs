@@ -4,6 +4,7 @@
 //! commands that need none take no memory for it.
 
 use std::cell::{OnceCell, RefCell};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -32,11 +33,13 @@ const COMMAND_CACHE_BYTES: u64 = 64 << 20;
 const REMOTE_COMMAND_CACHE_BYTES: u64 = 256 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
+/// Bytes of the blocks in which a file system counts what a file has: of stat(2), whatever its own.
+const BLOCK_BYTES: u64 = 512;
 /// The disk tier, where no size was given.
 const TIER_BYTES: u64 = 10 << 30;
 
 /// Options of every command that reads images.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Options for images")]
 pub(crate) struct EngineArguments {
     /// Memory of the page cache that all images share, taken as it is used: 4m or more
@@ -51,7 +54,7 @@ pub(crate) struct EngineArguments {
     cache_dir: Option<PathBuf>,
 
     /// What that folder may take [default: 10g]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive, requires = "cache_dir")]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
     cache_dir_size: Option<u64>,
 }
 
@@ -77,17 +80,48 @@ impl EngineArguments {
         self.cache
     }
 
-    /// The same with what was said elsewhere.
-    pub(crate) fn with(&self, cache_bytes: Option<u64>) -> Self {
+    /// Those that were resolved.
+    pub(crate) fn new(
+        cache: Option<u64>,
+        cache_dir: Option<PathBuf>,
+        cache_dir_size: Option<u64>,
+    ) -> Self {
         Self {
-            cache: cache_bytes.or(self.cache),
-            ..self.clone()
+            cache,
+            cache_dir,
+            cache_dir_size,
+        }
+    }
+
+    /// Sets what `-o NAME=VALUE` says; returns whether it is one of these.
+    pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "cache" => self.cache = Some(size::parse_positive(value)?),
+            "cache_dir" if value.is_empty() => return Err("a directory is wanted".to_owned()),
+            "cache_dir" => self.cache_dir = Some(value.into()),
+            "cache_dir_size" => self.cache_dir_size = Some(size::parse_positive(value)?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// These, and the others where they say nothing.
+    pub(crate) fn or(self, others: &Self) -> Self {
+        Self {
+            cache: self.cache.or(others.cache),
+            cache_dir: self.cache_dir.or_else(|| others.cache_dir.clone()),
+            cache_dir_size: self.cache_dir_size.or(others.cache_dir_size),
         }
     }
 
     /// The folder of the disk tier, if there is one.
     pub(crate) fn cache_dir(&self) -> Option<&Path> {
         self.cache_dir.as_deref()
+    }
+
+    /// What that may take, where that was said.
+    pub(crate) fn cache_dir_size(&self) -> Option<u64> {
+        self.cache_dir_size
     }
 
     /// The settings of the cache; `default_bytes` is its size when none was asked for.
@@ -100,20 +134,40 @@ fn usual_bytes(default_bytes: u64) -> u64 {
     CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE)
 }
 
+/// What there is to be said of a folder of files that may come to `wanted_bytes`, where that is
+/// more than what is free and what they have already.
+fn lacks_room(folder: &Path, wanted_bytes: u64) -> Option<String> {
+    let system = rustix::fs::statvfs(folder).ok()?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let files = std::fs::read_dir(folder).ok()?.flatten();
+    let used = files.filter_map(|entry| Some(entry.metadata().ok()?.blocks() * BLOCK_BYTES));
+    let room = used.fold(free, u64::saturating_add);
+    (room < wanted_bytes).then(|| {
+        let (place, room) = (folder.display(), size::display(room));
+        let wanted = size::display(wanted_bytes);
+        format!("{place}: has room for {room} of the {wanted} of --cache-dir-size")
+    })
+}
+
 impl Engine {
     /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
     /// numbers.
     pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
-        Ok(Self::with(arguments.options(SERVER_CACHE_BYTES), "--cache")?.over_disk(arguments))
+        Self::with(arguments.options(SERVER_CACHE_BYTES), "--cache")?.over_disk(arguments)
     }
 
     /// The same with the disk tier that was asked for.
-    fn over_disk(self, arguments: &EngineArguments) -> Self {
+    fn over_disk(self, arguments: &EngineArguments) -> anyhow::Result<Self> {
+        if arguments.cache_dir.is_none() && arguments.cache_dir_size.is_some() {
+            return Err(usage(
+                "--cache-dir-size is of a folder: give --cache-dir, too",
+            ));
+        }
         let size = arguments.cache_dir_size.unwrap_or(TIER_BYTES);
-        Self {
+        Ok(Self {
             tier_place: arguments.cache_dir.clone().map(|folder| (folder, size)),
             ..self
-        }
+        })
     }
 
     /// The disk tier, opened now if there is one that is not.
@@ -125,6 +179,9 @@ impl Engine {
             return Ok(Some(tier.clone()));
         }
         let tier = Tier::open(folder, *size).context("--cache-dir")?;
+        lacks_room(folder, *size)
+            .into_iter()
+            .for_each(|line| self.note(line));
         Ok(Some(self.tier.get_or_init(|| tier).clone()))
     }
 
@@ -133,7 +190,7 @@ impl Engine {
     pub(crate) fn command(arguments: &EngineArguments, is_remote: bool) -> anyhow::Result<Self> {
         let remote = || is_remote.then(|| usual_bytes(REMOTE_COMMAND_CACHE_BYTES));
         let size_bytes = arguments.cache.or_else(remote);
-        Ok(Self::measured(size_bytes, &|_| {}, Box::new(Ok))?.over_disk(arguments))
+        Self::measured(size_bytes, &|_| {}, Box::new(Ok))?.over_disk(arguments)
     }
 
     /// The same with a cache whose settings were changed, and a layer over each device.
@@ -158,7 +215,7 @@ impl Engine {
             reader_keeps: true,
             ..CacheOptions::remote(arguments.cache)
         };
-        Ok(Self::with(usual, "--cache")?.over_disk(arguments))
+        Self::with(usual, "--cache")?.over_disk(arguments)
     }
 
     /// `named`: what gives the size of the cache.
@@ -347,5 +404,33 @@ mod tests {
             assert!(parts.iter().all(|part| line.contains(part)), "{line}");
         }
         assert!(Engine::server(&arguments(&[])).is_ok());
+    }
+
+    #[test]
+    fn a_disk_tier_is_named_in_both_ways() {
+        let mut given = EngineArguments::default();
+        for (name, value) in [
+            ("cache", "8m"),
+            ("cache_dir", "/c"),
+            ("cache_dir_size", "1g"),
+        ] {
+            assert_eq!(given.set(name, value), Ok(true));
+            assert!(given.set(name, "").is_err());
+        }
+        assert_eq!(given.set("speed", "9"), Ok(false));
+        let others = arguments(&["--cache-dir", "/other", "--cache", "16m"]);
+        let tier = |arguments| Engine::server(&arguments).unwrap().tier_place;
+        assert_eq!(
+            tier(given.clone().or(&others)),
+            Some((PathBuf::from("/c"), 1 << 30))
+        );
+        let usual = EngineArguments::default().or(&others);
+        assert_eq!(tier(usual), Some((PathBuf::from("/other"), TIER_BYTES)));
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(lacks_room(folder.path(), 4096), None);
+        let line = lacks_room(folder.path(), u64::MAX).unwrap();
+        assert!(line.ends_with(" of --cache-dir-size"), "{line}");
+        let alone = Engine::server(&arguments(&["--cache-dir-size", "1g"]));
+        assert_eq!(exit_code_of(&alone.err().unwrap()), USAGE);
     }
 }

@@ -7,6 +7,13 @@ use crate::engine::{Engine, EngineArguments};
 use crate::open::{self, Opened, Purpose, Writes};
 use crate::source::Source;
 
+/// Whether a kind has an option of this name behind its `?`.
+pub(crate) fn is_option_of_a_source(name: &str) -> bool {
+    let forms = KINDS.iter().flat_map(|kind| kind.options);
+    let mut forms = forms.flat_map(|(forms, _)| forms.split(", "));
+    forms.any(|form| form.split('=').next() == Some(name))
+}
+
 /// A kind of source.
 pub(crate) struct Kind {
     /// What stands before the colon; empty for a plain path.

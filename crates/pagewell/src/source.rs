@@ -245,8 +245,8 @@ const OTHER_SCHEMES: [(&str, &str); 13] = [
     ("webdavs://", "https://"),
 ];
 
-/// What a URL is written as that other programs take, if it can be meant: what is on this machine is
-/// a path.
+/// What a URL is written as that other programs take, if it can be meant: what is on this machine
+/// is a path.
 fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
     for (scheme, here) in OTHER_SCHEMES {
         if let Some(rest) = bytes.strip_prefix(scheme.as_bytes()) {

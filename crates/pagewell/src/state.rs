@@ -20,8 +20,8 @@ const KEY_NAME: &str = "handle-key";
 pub(crate) const SYSTEM: &str = "/var/lib/pagewell";
 
 /// Where the state lives unless `--state-dir` says otherwise: `/var/lib/pagewell` for root, else
-/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Paths count only when they are absolute, as
-/// the XDG base directory specification asks. Without HOME it is the home folder of the user.
+/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Paths count only when they are
+/// absolute, as the XDG base directory specification asks. Without HOME the system knows the home.
 pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
     base_directory()
         .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))

@@ -111,7 +111,8 @@ pub(crate) struct MountArguments {
     /// was told: attr_timeout=TIME, entry_timeout=TIME, negative_timeout=TIME, what the list of
     /// mounts shows: fsname=NAME, subtype=NAME, and for the options above: cache=SIZE, threads=N,
     /// http=ADDR, http_token=FILE, writable, kernel_write_back, no_passthrough, numbers_32bit,
-    /// staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH.
+    /// cache_dir=DIR, cache_dir_size=SIZE, staging_dir=DIR, staging_dir_size=SIZE,
+    /// object_writes=WHICH.
     /// Those for fstab, such as nofail, _netdev, user and x-..., are taken
     #[arg(short = 'o', value_name = "OPTION[=VALUE],...")]
     pub(super) options: Vec<String>,
@@ -257,8 +258,7 @@ fn engine_for(
     arguments: &MountArguments,
     wanted: &Wanted,
 ) -> anyhow::Result<Engine> {
-    let engine = &arguments.engine;
-    let engine = engine.with(wanted.cache_bytes);
+    let engine = wanted.engine.clone().or(&arguments.engine);
     let cache = source.kind.cache.unwrap_or(Engine::server);
     arguments.buckets.use_prices();
     Ok(cache(&engine)?.with_writing(&wanted.writing, None))

@@ -3,14 +3,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pagewell_base::{duration, size};
+use pagewell_base::{duration, likeness};
 use pagewell_fs::Coherence;
 use pagewell_fuse::Options;
 use pagewell_monitor::http::place::Place;
 
 use crate::configuration::arguments::THREADS_MAX;
+use crate::engine::EngineArguments;
 use crate::failure::{one_line, usage};
 use crate::gone;
+use crate::kinds;
 use crate::values;
 use crate::writing_arguments::WritingArguments;
 
@@ -24,12 +26,23 @@ const FOR_OTHERS: &str = "defaults auto noauto nofail _netdev user nouser users 
      async atime relatime norelatime strictatime nostrictatime diratime nodiratime lazytime \
      nolazytime silent default_permissions";
 
+/// Letters of a word that may be a misspelling.
+const MEANT_BYTES_MIN: usize = 4;
+
+/// What there is, for messages.
+const FORMS: &str = "ro, rw, allow_other, suid, nosuid, dev, nodev, exec, noexec, noatime, sync, \
+     dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, entry_timeout=TIME, \
+     negative_timeout=TIME, cache=SIZE, cache_dir=DIR, cache_dir_size=SIZE, threads=N, \
+     http=ADDRESS, http_token=FILE, writable, kernel_write_back, passthrough, no_passthrough, \
+     numbers_32bit, staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH, fsname=NAME, \
+     subtype=NAME";
+
 /// The options, from both ways to give them.
 pub(super) struct Wanted {
     /// All but the times.
     pub(super) options: Options,
-    /// Memory of the page cache, where `-o` names it.
-    pub(super) cache_bytes: Option<u64>,
+    /// The page cache, where `-o` says something of it.
+    pub(super) engine: EngineArguments,
     /// Where the counters are, where `-o` names it.
     pub(super) http: Option<Place>,
     /// The file of the token that they ask for, where `-o` names it.
@@ -50,7 +63,7 @@ impl Wanted {
     pub(super) fn new(options: Options, lists: &[String]) -> anyhow::Result<Self> {
         let mut wanted = Self {
             options,
-            cache_bytes: None,
+            engine: EngineArguments::default(),
             http: None,
             http_token: None,
             writable: false,
@@ -124,7 +137,6 @@ impl Wanted {
             "attr_timeout" => self.attributes = Some(time()?),
             "entry_timeout" => self.names = Some(time()?),
             "negative_timeout" => self.missing_names = Some(time()?),
-            "cache" => self.cache_bytes = Some(size::parse_positive(value).map_err(wrong)?),
             "http" => self.http = Some(values::parse_http_place(value).map_err(wrong)?),
             "http_token" if !value.is_empty() => self.http_token = Some(value.into()),
             "http_token" => return Err(wrong("a file is wanted".to_owned())),
@@ -137,6 +149,7 @@ impl Wanted {
             "fsname" | "subtype" => return Err(wrong("a name is wanted".to_owned())),
             _ if name.starts_with("x-") || name == "comment" => {}
             _ if self.writing.set(name, value).map_err(wrong)? => {}
+            _ if self.engine.set(name, value).map_err(wrong)? => {}
             _ => return Err(unknown(option)),
         }
         Ok(())
@@ -180,18 +193,25 @@ fn unknown(option: &str) -> anyhow::Error {
     if let Some(advice) = gone::advice(name) {
         return usage(format!("-o {option}: {advice}"));
     }
-    usage(format!(
-        "-o {option}: unknown (there are ro, rw, allow_other, suid, nosuid, dev, nodev, exec, \
-         noexec, noatime, sync, dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, \
-         entry_timeout=TIME, negative_timeout=TIME, cache=SIZE, threads=N, http=ADDRESS, \
-         http_token=FILE, writable, kernel_write_back, passthrough, no_passthrough, \
-         numbers_32bit, staging_dir=DIR, staging_dir_size=SIZE, object_writes=WHICH, \
-         fsname=NAME and subtype=NAME)"
-    ))
+    if kinds::is_option_of_a_source(name) {
+        return usage(format!(
+            "-o {option}: is an option of the source, and stands behind it: SOURCE?{option}"
+        ));
+    }
+    let forms: Vec<&str> = FORMS.split(", ").collect();
+    let name_of = |form: &&'static str| form.split('=').next().unwrap_or(form);
+    let names: Vec<&str> = forms.iter().map(name_of).collect();
+    // Every word is like one of so few letters.
+    let meant = likeness::nearest(name, &names).filter(|_| name.len() >= MEANT_BYTES_MIN);
+    let hint = forms.iter().find(|form| Some(name_of(form)) == meant);
+    let hint = hint.map_or_else(String::new, |form| format!(", did you mean '{form}'?"));
+    usage(format!("-o {option}: unknown{hint} (there are {FORMS})"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use clap::Parser;
     use pagewell_fuse::Appearance;
 
@@ -267,12 +287,15 @@ mod tests {
     #[test]
     fn every_option_of_the_command_has_a_word_for_fstab() {
         let list = "cache=64m,threads=7,http=127.0.0.1:0,http_token=/t,writable,\
-                    kernel_write_back,no_passthrough,passthrough,numbers_32bit";
+                    kernel_write_back,no_passthrough,passthrough,numbers_32bit,cache_dir=/c,\
+                    cache_dir_size=1g";
         let given = wanted(&["-o", list]).unwrap();
         assert_eq!(
-            (given.cache_bytes, given.options.threads),
+            (given.engine.cache_bytes(), given.options.threads),
             (Some(64 << 20), 7)
         );
+        assert_eq!(given.engine.cache_dir(), Some(Path::new("/c")));
+        assert_eq!(given.engine.cache_dir_size(), Some(1 << 30));
         let place = Place::Tcp("127.0.0.1:0".parse().unwrap());
         assert_eq!(given.http, Some(place));
         assert_eq!(given.http_token, Some(PathBuf::from("/t")));
@@ -316,7 +339,18 @@ mod tests {
                 "-o write_degraded: write_degraded is gone: ",
             ),
             ("ro,send_path=map", "-o send_path=map: send_path is gone: "),
-            ("ro,x=1", "-o x=1:"),
+            ("ro,x=1", "-o x=1: unknown (there are ro, rw, "),
+            (
+                "cach=64m",
+                "-o cach=64m: unknown, did you mean 'cache=SIZE'?",
+            ),
+            (
+                "endpoint=http://h:1",
+                "-o endpoint=http://h:1: is an option of the source, and stands behind it: \
+                 SOURCE?endpoint=http://h:1",
+            ),
+            ("soft", "-o soft: is an option of the source"),
+            ("cache_dir=", "-o cache_dir=:"),
             ("uid=me", "-o uid=me:"),
             ("umask=8", "-o umask=8:"),
             ("cache=0", "-o cache=0:"),

@@ -15,6 +15,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::allow::Allowed;
 use super::arguments::{SQUASH, THREADS_MAX, parse_poll};
+use super::cache::CacheKeys;
 use super::limits::LimitKeys;
 use super::log::LogKeys;
 use super::mistakes::Mistakes;
@@ -71,7 +72,7 @@ pub(crate) struct ServerKeys {
     pub(crate) http_token: Option<At<PathBuf>>,
     pub(crate) poll: Option<At<Duration>>,
     pub(crate) state_dir: Option<At<PathBuf>>,
-    pub(crate) cache: Option<At<u64>>,
+    pub(crate) cache: CacheKeys,
     pub(crate) writing: WritingKeys,
     pub(crate) sandbox: Option<At<Mode>>,
     pub(crate) sandbox_allow: Option<At<Vec<PathBuf>>>,
@@ -181,7 +182,7 @@ impl ConfigurationFile {
             http_token: table.take("http_token", text(&in_directory)),
             poll: table.take("poll", text(parse_poll)),
             state_dir: table.take("state_dir", text(&in_directory)),
-            cache: table.take("cache", text_or_number(size::parse_positive)),
+            cache: CacheKeys::take(&mut table, in_directory),
             writing: WritingKeys::take(&mut table, in_directory),
             sandbox: table.take("sandbox", word(&MODES)),
             sandbox_allow: table.take(
@@ -388,7 +389,6 @@ anon_uid = 7
 ";
         let file = ConfigurationFile::parse(Path::new("/p/f.toml"), text).unwrap();
         assert_eq!(file.server.threads, Some(At { value: 8, line: 3 }));
-        assert_eq!(file.server.cache.unwrap().value, 64 << 20);
         assert_eq!(file.usual.squash.unwrap().value, Squash::All);
         let [export] = &file.exports[..] else {
             panic!("one export")

@@ -22,6 +22,7 @@
 
 pub(crate) mod allow;
 pub(crate) mod arguments;
+mod cache;
 pub(crate) mod file;
 pub(crate) mod limits;
 pub(crate) mod log;

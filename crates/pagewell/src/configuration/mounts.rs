@@ -249,7 +249,7 @@ directory = \"near\"
             (
                 "[[mount]]\nsource = \"ram:1m\"\ndirectory = \"/b\"\noptions = \"read\"",
                 7,
-                "-o read: unknown (there are ro, rw",
+                "-o read: unknown, did you mean 'threads=N'? (there are ro, rw",
             ),
             (
                 "[[mount]]\nsource = \"ram:2m\"\ndirectory = \"/a\"",

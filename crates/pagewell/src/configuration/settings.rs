@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use super::allow::{Allowed, Hosts};
 use super::arguments::{SQUASH, ServeArguments};
+use super::cache::CacheKeys;
 use super::file::{ConfigurationFile, ExportKeys, ExportTable};
 use super::limits::LimitKeys;
 use super::log::LogSettings;
@@ -161,9 +162,8 @@ impl Settings {
         let state_dir = keys.and_then(|keys| some(&keys.state_dir));
         let state_dir = (arguments.state_dir.clone().map(Some), state_dir);
         let state_dir = picker.pick("state_dir", state_dir, None, |path| json!(path));
-        let cache = keys.and_then(|keys| some(&keys.cache));
-        let cache = (arguments.engine.cache_bytes().map(Some), cache);
-        let cache = picker.pick("cache", cache, None, |bytes| json!(bytes));
+        let cache = keys.map(|keys| &keys.cache);
+        let engine = CacheKeys::resolve(cache, &arguments.engine, picker);
         let writing = keys.map(|keys| &keys.writing);
         let buckets = WritingKeys::resolve(writing, &arguments.buckets, picker);
         let (sandbox, sandbox_allow) = of_sandbox(arguments, file, picker);
@@ -185,7 +185,7 @@ impl Settings {
             sandbox_allow,
             log,
             limits,
-            engine: arguments.engine.with(cache),
+            engine,
             buckets,
             exports: Vec::new(),
             entries: Vec::new(),
@@ -440,6 +440,17 @@ source = \"ram:2m\"
 secure = false
 label = \"B\"
 ";
+
+    #[test]
+    fn the_cache_and_its_folder_are_of_the_file_or_the_command_line() {
+        let file = "[server]\ncache = \"64m\"\ncache_dir = \"pages\"\ncache_dir_size = \"1g\"\n";
+        let settings = resolved(&["--cache-dir", "/other"], file).unwrap();
+        assert_eq!(settings.engine.cache_bytes(), Some(64 << 20));
+        assert_eq!(settings.engine.cache_dir(), Some(Path::new("/other")));
+        assert_eq!(settings.engine.cache_dir_size(), Some(1 << 30));
+        let settings = resolved(&[], file).unwrap();
+        assert_eq!(settings.engine.cache_dir(), Some(Path::new("/pages")));
+    }
 
     #[test]
     fn the_command_line_wins_over_the_file_and_the_file_over_defaults() {
