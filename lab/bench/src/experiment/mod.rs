@@ -4,6 +4,13 @@
 //! and side by side. What they measure are [`Row`]s; what must hold are [`Verdict`]s. A new
 //! experiment is a folder and a line in the list below.
 
+/// What must hold, in the form of `assert!`: whether it does, and the text with what was measured.
+macro_rules! verdict {
+    ($pass:expr, $($what:tt)+) => {
+        ($pass, format!($($what)+))
+    };
+}
+
 mod blocks;
 mod document;
 mod page;
@@ -87,9 +94,17 @@ pub fn baseline(size_bytes: u64) -> CacheOptions {
 }
 
 /// What the system refused.
-fn system(what: &str, error: std::io::Error) -> Error {
-    let what = what.to_owned();
-    Error::System { what, error }
+fn system<E: Into<std::io::Error>>(what: impl ToString) -> impl FnOnce(E) -> Error {
+    let what = what.to_string();
+    |error| Error::System {
+        what,
+        error: error.into(),
+    }
+}
+
+/// What something else says is wrong.
+fn wrong(error: impl ToString) -> Error {
+    Error::Wrong(error.to_string())
 }
 
 macro_rules! experiments {

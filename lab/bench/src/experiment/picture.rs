@@ -45,6 +45,17 @@ impl Role {
 /// What was recorded, whose it is, and its name.
 type Named<'a, T> = (Role, &'a str, &'a T);
 
+/// The columns of what was recorded.
+fn columns<T>(counted: &[Named<'_, T>]) -> Vec<(Role, String)> {
+    let named = counted.iter();
+    named
+        .map(|(role, name, _)| (*role, (*name).to_owned()))
+        .collect()
+}
+
+/// A name, and a number for each role, in the order of [`Role::ALL`].
+type Case = (String, [Option<f64>; 4]);
+
 /// How numbers are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -143,7 +154,7 @@ impl Picture {
         title: &str,
         text: &str,
         (value, better): (Axis, Better),
-        cases: Vec<(String, [Option<f64>; 4])>,
+        cases: Vec<Case>,
     ) -> Self {
         let mut picture = Self::new(Kind::Cases, title, text, [Axis::linear("case"), value]);
         picture.better = Some(better);
@@ -255,10 +266,7 @@ impl Picture {
             .collect();
         lines.push(line("longest".to_owned(), 1.0));
         lines.retain(|line| line.values.iter().any(Option::is_some));
-        let columns = counted
-            .iter()
-            .map(|(role, name, _)| (*role, (*name).to_owned()));
-        let columns = columns.collect();
+        let columns = columns(counted);
         picture.panels.push(Panel { columns, lines });
         picture
     }
@@ -293,9 +301,8 @@ impl Picture {
             place: plain(number(place) * seconds),
             values: vec![rate(&one, place), rate(&other, place)],
         });
-        let named = |(role, name, _): Named<'_, Timeline>| (role, name.to_owned());
         picture.panels.push(Panel {
-            columns: vec![named(before), named(after)],
+            columns: columns(&[before, after]),
             lines: lines.collect(),
         });
         picture
@@ -316,25 +323,26 @@ pub(super) fn sides<T>(names: [&str; 2], [before, after]: [T; 2]) -> [(Role, &st
 
 /// For [`Picture::cases`]: the rows that `wanted` names, baseline and enhanced side by side with
 /// the report's numbers.
-pub(super) fn compared(
-    rows: &[&Row],
-    wanted: impl Fn(&Row) -> Option<String>,
-) -> Vec<(String, [Option<f64>; 4])> {
-    let mut cases: Vec<(String, [Option<f64>; 4])> = Vec::new();
+pub(super) fn compared(rows: &[&Row], wanted: impl Fn(&Row) -> Option<String>) -> Vec<Case> {
+    let mut cases = Vec::new();
     for row in rows {
         let Some(name) = wanted(row) else { continue };
         let enhanced = usize::from(row.mode == Some(Mode::Enhanced));
-        let place = cases.iter().position(|(case, _)| *case == name);
-        let place = place.unwrap_or_else(|| {
-            cases.push((name, [None; 4]));
-            cases.len() - 1
-        });
-        if let Some((_, values)) = cases.get_mut(place) {
-            values[enhanced] = row.mean();
-            values[2 + enhanced] = row.reference.as_ref().map(|found| found.value);
-        }
+        let values = values_of(&mut cases, name);
+        values[enhanced] = row.mean();
+        values[2 + enhanced] = row.reference.as_ref().map(|found| found.value);
     }
     cases
+}
+
+/// The numbers of the case of this name, which is made when it is not there.
+pub(super) fn values_of(cases: &mut Vec<Case>, name: String) -> &mut [Option<f64>; 4] {
+    let place = cases.iter().position(|(case, _)| *case == name);
+    let place = place.unwrap_or(cases.len());
+    if place == cases.len() {
+        cases.push((name, [None; 4]));
+    }
+    &mut cases[place].1
 }
 
 /// A number with four digits, and commas between thousands.

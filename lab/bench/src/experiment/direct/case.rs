@@ -164,7 +164,7 @@ pub(super) fn cases(choice: &Choice, quick: bool) -> Result<Vec<Case>> {
     };
     let scratch = Arc::new(
         Scratch::new(choice.directory.as_deref(), file_bytes, 77)
-            .map_err(|error| system("a scratch file", error))?,
+            .map_err(system("a scratch file"))?,
     );
     let case = |name: &str, kind, makers, bytes, depth| Case {
         name: name.to_owned(),

@@ -1,15 +1,12 @@
 //! A file with known bytes, made for an experiment. It has no name, so that it goes with the
 //! process however that ends.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_layers::Pattern;
-
-static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// The file.
 pub struct Scratch {
@@ -24,18 +21,13 @@ impl Scratch {
     /// and has it written to storage.
     ///
     /// # Errors
-    /// Those of the file system, with the path.
+    /// Those of the file system, with the directory.
     pub fn new(directory: Option<&Path>, length_bytes: u64, seed: u64) -> io::Result<Self> {
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pagewell-bench-{}-{number}", std::process::id());
-        let path = directory.map_or_else(std::env::temp_dir, Path::to_owned);
-        let path = path.join(name);
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create_new(true).open(&path);
-        let file = file.map_err(named)?;
-        fs::remove_file(&path).map_err(named)?;
+        let directory = directory.map_or_else(std::env::temp_dir, Path::to_owned);
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("{}: {error}", directory.display()))
+        };
+        let file = tempfile::tempfile_in(&directory).map_err(named)?;
         let pattern = Pattern::new(length_bytes, seed);
         pattern.write_to(&file, length_bytes).map_err(named)?;
         Ok(Self {
@@ -61,6 +53,7 @@ impl Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn it_holds_its_pattern_and_has_no_name() {
@@ -76,6 +69,6 @@ mod tests {
         let missing = Scratch::new(Some(Path::new("/nonexistent")), 1, 5)
             .err()
             .unwrap();
-        assert!(missing.to_string().contains("/nonexistent/pagewell-bench"));
+        assert!(missing.to_string().contains("/nonexistent"));
     }
 }

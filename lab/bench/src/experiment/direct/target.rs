@@ -77,7 +77,7 @@ impl Maker {
             } => {
                 let pattern = Pattern::new(*length_bytes, *seed);
                 let model = Model::new(Arc::new(pattern.clone()), parameters.clone());
-                let model = model.map_err(|error| system("a thread", error))?;
+                let model = model.map_err(system("a thread"))?;
                 let stats = Arc::new(Stats::new(Arc::new(model)));
                 let metered = Arc::new(Metered::new(stats.clone()));
                 return Ok(Target {

@@ -41,15 +41,13 @@ fn requests(case: &Case, line: &Line) -> Option<(bool, String)> {
     let right = |run: &Reading| run.device_requests == run.operations * each;
     let pass = !line.readings.is_empty() && line.readings.iter().all(right);
     let requests = line.mean(|run| run.device_requests as f64 / run.operations.max(1) as f64);
-    Some((
+    Some(verdict!(
         pass,
-        format!(
-            "{}, {}: {} device requests for a read of {}, must be {each}",
-            case.name,
-            line.name(),
-            rate(requests),
-            bytes(line.plan.block_bytes),
-        ),
+        "{}, {}: {} device requests for a read of {}, must be {each}",
+        case.name,
+        line.name(),
+        rate(requests),
+        bytes(line.plan.block_bytes),
     ))
 }
 
@@ -67,12 +65,10 @@ fn copies(case: &Case) -> Option<(bool, String)> {
             .iter()
             .all(|run| run.copied_bytes == copied(run))
     };
-    Some((
+    Some(verdict!(
         !buffered.readings.is_empty() && case.lines.iter().all(right),
-        format!(
-            "{}: each byte copied once when buffered, none otherwise",
-            case.name
-        ),
+        "{}: each byte copied once when buffered, none otherwise",
+        case.name
     ))
 }
 
@@ -81,14 +77,12 @@ fn overlap(case: &Case) -> Option<(bool, String)> {
     let buffered = case.line(Path::Buffered, true)?;
     let factor =
         buffered.mean(Reading::megabytes_per_second) / direct.mean(Reading::megabytes_per_second);
-    Some((
+    Some(verdict!(
         factor >= OVERLAP_FACTOR,
-        format!(
-            "{}, one operation at a time: buffered >= {OVERLAP_FACTOR} x O_DIRECT: {} x \
+        "{}, one operation at a time: buffered >= {OVERLAP_FACTOR} x O_DIRECT: {} x \
              (reference, other hardware: 2.06 x)",
-            case.name,
-            rate(factor),
-        ),
+        case.name,
+        rate(factor),
     ))
 }
 
@@ -105,26 +99,22 @@ fn depth(case: &Case) -> Vec<(bool, String)> {
     let cpu = direct.mean(Reading::engine_seconds_per_gib)
         / buffered.mean(Reading::engine_seconds_per_gib);
     vec![
-        (
+        verdict!(
             rates >= EQUAL,
-            format!(
-                "{}, {} operations at a time: O_DIRECT >= buffered: {} x",
-                case.name,
-                direct.depth,
-                rate(rates),
-            ),
+            "{}, {} operations at a time: O_DIRECT >= buffered: {} x",
+            case.name,
+            direct.depth,
+            rate(rates),
         ),
-        (
+        verdict!(
             cpu <= CPU_FACTOR,
-            format!(
-                "{}, {} operations at a time: processor time per byte of O_DIRECT <= {CPU_FACTOR} \
+            "{}, {} operations at a time: processor time per byte of O_DIRECT <= {CPU_FACTOR} \
                  x buffered: {} x ({} and {} s/GiB without the simulation of disks)",
-                case.name,
-                direct.depth,
-                rate(cpu),
-                rate(direct.mean(Reading::engine_seconds_per_gib)),
-                rate(buffered.mean(Reading::engine_seconds_per_gib)),
-            ),
+            case.name,
+            direct.depth,
+            rate(cpu),
+            rate(direct.mean(Reading::engine_seconds_per_gib)),
+            rate(buffered.mean(Reading::engine_seconds_per_gib)),
         ),
     ]
 }

@@ -44,7 +44,7 @@ impl File {
         let cache = Cache::new(options)?;
         let windows = cache.memory_file().map(|file| {
             let windows = Windows::new(window_slots(cache_bytes), file);
-            windows.map_err(|errno| system("windows", errno.into()))
+            windows.map_err(system("windows"))
         });
         Ok(Self {
             windows: windows.transpose()?,
@@ -63,7 +63,7 @@ impl File {
                 Some(windows) => {
                     // SAFETY: windows and device are of the same cache.
                     let copied = unsafe { windows.copy(&pinned, piece) };
-                    copied.map_err(|errno| system("a window", errno.into()))?;
+                    copied.map_err(system("a window"))?;
                 }
             }
             at += piece.len() as u64;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_counters::names::{CACHE_FETCH_REQUESTS, CACHE_FETCHED_BYTES, CACHE_MISSES};
 use pagewell_layers::Pattern;
-use pagewell_load::measure::{Latency, Usage};
+use pagewell_load::measure::{Counting, Latency, Usage};
 
 use super::file::File;
 use super::kernel::Shootdowns;
@@ -134,9 +134,7 @@ pub(super) fn check(file: &File, pattern: &Pattern, reads: u64) -> Result<()> {
 
 /// Counters and clocks before a run.
 struct Counts {
-    misses: u64,
-    requests: u64,
-    fetched_bytes: u64,
+    counting: Counting,
     windows: WindowCounts,
     shootdowns: Shootdowns,
     usage: Usage,
@@ -146,9 +144,7 @@ struct Counts {
 impl Counts {
     fn now(file: &File) -> Self {
         Self {
-            misses: CACHE_MISSES.get(),
-            requests: CACHE_FETCH_REQUESTS.get(),
-            fetched_bytes: CACHE_FETCHED_BYTES.get(),
+            counting: Counting::begin(),
             windows: file.window_counts(),
             shootdowns: Shootdowns::now(),
             usage: Usage::now(),
@@ -159,17 +155,17 @@ impl Counts {
     fn until_now(&self, file: &File) -> Hammered {
         let elapsed = self.start.elapsed();
         let usage = self.usage.until_now();
-        let now = Self::now(file);
+        let windows = file.window_counts();
         Hammered {
             elapsed,
             usage,
-            misses: now.misses - self.misses,
-            device_requests: now.requests - self.requests,
-            device_bytes: now.fetched_bytes - self.fetched_bytes,
-            window_hits: now.windows.hits - self.windows.hits,
-            maps: now.windows.maps - self.windows.maps,
-            unmaps: now.windows.unmaps - self.windows.unmaps,
-            shootdowns: now.shootdowns.since(&self.shootdowns),
+            misses: self.counting.of(&CACHE_MISSES),
+            device_requests: self.counting.of(&CACHE_FETCH_REQUESTS),
+            device_bytes: self.counting.of(&CACHE_FETCHED_BYTES),
+            window_hits: windows.hits - self.windows.hits,
+            maps: windows.maps - self.windows.maps,
+            unmaps: windows.unmaps - self.windows.unmaps,
+            shootdowns: Shootdowns::now().since(&self.shootdowns),
             ..Hammered::default()
         }
     }

@@ -83,11 +83,10 @@ pub(super) fn measure(
     for offset in (0..bytes).step_by(READ_BYTES) {
         device.read_at(offset, &mut target, ReadMode::WAIT)?;
     }
-    let memory = HugeMemory::new(bytes).map_err(|error| system("memory", error))?;
-    let scratch =
-        Scratch::new(directory, bytes, 2).map_err(|error| system("a scratch file", error))?;
+    let memory = HugeMemory::new(bytes).map_err(system("memory"))?;
+    let scratch = Scratch::new(directory, bytes, 2).map_err(system("a scratch file"))?;
     let file = OpenOptions::new().read(true).open(scratch.path());
-    let file = file.map_err(|error| system("a scratch file", error))?;
+    let file = file.map_err(system("a scratch file"))?;
     let mut times = Times {
         bytes,
         reads,
@@ -111,7 +110,7 @@ pub(super) fn measure(
                 })?,
                 Way::Pread => time(offsets, reads, |offset| {
                     file.read_exact_at(&mut target, offset)
-                        .map_err(|error| system("pread", error))?;
+                        .map_err(system("pread"))?;
                     black_box(&target);
                     Ok(())
                 })?,

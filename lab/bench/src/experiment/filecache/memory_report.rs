@@ -86,24 +86,23 @@ pub(super) fn verdicts(times: &Times) -> Vec<(bool, String)> {
     let bare = 2.0 * times.ratio(Way::Copy, Way::TwoCopies);
     let wanted = THREADS_FACTOR.min(bare * BARE_SHARE);
     vec![
-        (
+        verdict!(
             copy <= COPY_FACTOR,
-            format!("{set}: read_at <= {COPY_FACTOR} x memcpy: {copy:.3} x"),
+            "{set}: read_at <= {COPY_FACTOR} x memcpy: {copy:.3} x"
         ),
-        (
+        verdict!(
             pread >= PREAD_FACTOR,
-            format!("{set}: read_at >= {PREAD_FACTOR} x faster than pread(2): {pread:.3} x"),
+            "{set}: read_at >= {PREAD_FACTOR} x faster than pread(2): {pread:.3} x"
         ),
-        (
+        verdict!(
             pin <= PIN_NS,
-            format!("{set}: a pin <= {PIN_NS} ns: {} ns", rate(pin)),
+            "{set}: a pin <= {PIN_NS} ns: {} ns",
+            rate(pin)
         ),
-        (
+        verdict!(
             threads >= wanted,
-            format!(
-                "{set}: two threads >= {THREADS_FACTOR} x one, or {BARE_SHARE} of what a bare copy \
+            "{set}: two threads >= {THREADS_FACTOR} x one, or {BARE_SHARE} of what a bare copy \
                  gains by them ({bare:.3} x): {threads:.3} x"
-            ),
         ),
     ]
 }

@@ -1,6 +1,6 @@
 //! What must hold.
 
-use pagewell_load::measure::difference;
+use pagewell_load::measure::{Spread, difference};
 use pagewell_load::report::rate;
 
 use super::file::Mapping;
@@ -58,27 +58,23 @@ fn not_dearer(cell: &Cell) -> (bool, String) {
     let (window, direct) = (cpu(cell, Mapping::Window), cpu(cell, Mapping::Direct));
     let found = difference(&each(cell, Mapping::Window), &each(cell, Mapping::Direct));
     let proven = found.is_some_and(|found| found.is_proven());
-    (
+    verdict!(
         direct <= window || !proven || direct <= window * (1.0 + NOISE),
-        format!(
-            "{}: direct <= window, CPU us/op: {} <= {}",
-            name(cell),
-            rate(direct),
-            rate(window)
-        ),
+        "{}: direct <= window, CPU us/op: {} <= {}",
+        name(cell),
+        rate(direct),
+        rate(window)
     )
 }
 
 fn saved(cell: &Cell) -> (bool, String) {
     let part = 1.0 - cpu(cell, Mapping::Direct) / cpu(cell, Mapping::Window);
-    (
+    verdict!(
         part >= SAVED_MIN,
-        format!(
-            "{}: processor time saved >= {:.0} %: {:.1} % (reference, other hardware: 45.9 %)",
-            name(cell),
-            SAVED_MIN * 100.0,
-            part * 100.0
-        ),
+        "{}: processor time saved >= {:.0} %: {:.1} % (reference, other hardware: 45.9 %)",
+        name(cell),
+        SAVED_MIN * 100.0,
+        part * 100.0
     )
 }
 
@@ -98,9 +94,9 @@ fn windows_mapped(cells: &[Cell], regime: Regime) -> Option<(bool, String)> {
         Regime::Large | Regime::NotCached => (maps >= reads / 2, "at least for every second"),
     };
     let name = regime.name();
-    Some((
+    Some(verdict!(
         pass,
-        format!("{name}: windows mapped for {reads} reads through windows: {maps} ({wanted})"),
+        "{name}: windows mapped for {reads} reads through windows: {maps} ({wanted})"
     ))
 }
 
@@ -116,24 +112,20 @@ fn same_device(large: &Cell, other: &Cell) -> (bool, String) {
         .flat_map(|cell| Mapping::ALL.map(|mapping| spread(&each(cell, mapping))))
         .sum::<f64>()
         + NOISE * cpu(other, Mapping::Window);
-    (
+    verdict!(
         (window - direct).abs() <= noise,
-        format!(
-            "{} threads: what the device adds to a read, CPU us/op, is equal within noise ({}): \
+        "{} threads: what the device adds to a read, CPU us/op, is equal within noise ({}): \
              window {}, direct {} (reference, other hardware: 55 and 55)",
-            large.threads,
-            rate(noise),
-            rate(window),
-            rate(direct)
-        ),
+        large.threads,
+        rate(noise),
+        rate(window),
+        rate(direct)
     )
 }
 
 /// Half of the way from the lowest to the highest.
 fn spread(values: &[f64]) -> f64 {
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if low <= high { (high - low) / 2.0 } else { 0.0 }
+    Spread::of(values).map_or(0.0, |spread| (spread.high - spread.low) / 2.0)
 }
 
 /// The time saved with one thread against the most that is saved with more.
@@ -142,14 +134,12 @@ fn grows(large: &[&Cell]) -> Option<(bool, String)> {
     let one = gain(large.iter().find(|cell| cell.threads == 1)?);
     let more = large.iter().filter(|cell| cell.threads > 1);
     let most = more.map(|cell| gain(cell)).reduce(f64::max)?;
-    Some((
+    Some(verdict!(
         most > one,
-        format!(
-            "{}: the gain grows with threads: {} us/op saved with one, up to {} with more",
-            Regime::Large.name(),
-            rate(one),
-            rate(most)
-        ),
+        "{}: the gain grows with threads: {} us/op saved with one, up to {} with more",
+        Regime::Large.name(),
+        rate(one),
+        rate(most)
     ))
 }
 

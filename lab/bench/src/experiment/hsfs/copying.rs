@@ -45,16 +45,12 @@ impl Copy {
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let quick = session.options().quick;
     let file_bytes = if quick { 64 * MIB } else { REPORT_BYTES };
-    let dd = Copy {
-        command: "dd",
-        io_bytes: 8192,
+    let copy = |command, io_bytes| Copy {
+        command,
+        io_bytes,
         file_bytes,
     };
-    let cp = Copy {
-        command: "cp",
-        io_bytes: 1 << 20,
-        file_bytes,
-    };
+    let (dd, cp) = (copy("dd", 8192), copy("cp", 1 << 20));
     let three = [Variant::BASELINE, Variant::REPORT, Variant::ENHANCED];
     let mut variants = three.to_vec();
     variants.extend(Variant::ABLATIONS);
@@ -80,17 +76,14 @@ fn measure(session: &mut Session, copy: Copy, variants: &[Variant]) -> Result<Ve
 }
 
 fn once(session: &Session, copy: Copy, variant: &Variant) -> Result<Run> {
-    let rig = Rig::new(
-        variant,
-        Setup {
-            length_bytes: copy.file_bytes,
-            cache_bytes: CACHE_BYTES,
-            speed: SPEED,
-            queue_depth: 1,
-        },
-    )?;
-    let job = Job::sequential(copy.command, 0, copy.file_bytes, copy.io_bytes);
-    let job = job.take(copy.file_bytes / copy.io_bytes as u64);
+    let setup = Setup {
+        length_bytes: copy.file_bytes,
+        cache_bytes: CACHE_BYTES,
+        speed: SPEED,
+        queue_depth: 1,
+    };
+    let rig = Rig::new(variant, setup)?;
+    let job = Job::once(copy.command, copy.file_bytes, copy.io_bytes);
     rig.run(vec![job], None, session.deadline())
 }
 

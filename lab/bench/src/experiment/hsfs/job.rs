@@ -53,6 +53,11 @@ impl Job {
         Self::new(name, reads, io_bytes)
     }
 
+    /// Reads of the first `length` bytes in order, once.
+    pub(super) fn once(name: &str, length: u64, io_bytes: usize) -> Self {
+        Self::sequential(name, 0, length, io_bytes).take(length / io_bytes as u64)
+    }
+
     /// Reads at random multiples of the length of a read, always the same ones for a seed.
     pub(super) fn random(name: &str, start: u64, length: u64, io_bytes: usize, seed: u64) -> Self {
         let count = (length / io_bytes as u64).max(1);

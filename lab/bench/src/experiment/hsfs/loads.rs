@@ -179,15 +179,13 @@ fn measure(session: &mut Session, load: &Load, variants: &[Variant]) -> Result<V
 
 fn once(session: &Session, load: &Load, variant: &Variant, queue_depth: u32) -> Result<Run> {
     let amount = load.amount(session.options().quick);
-    let rig = Rig::new(
-        variant,
-        Setup {
-            length_bytes: FILES * FILE_BYTES,
-            cache_bytes: CACHE_BYTES,
-            speed: amount.speed,
-            queue_depth,
-        },
-    )?;
+    let setup = Setup {
+        length_bytes: FILES * FILE_BYTES,
+        cache_bytes: CACHE_BYTES,
+        speed: amount.speed,
+        queue_depth,
+    };
+    let rig = Rig::new(variant, setup)?;
     let mut jobs = load.jobs();
     if let Some(count) = amount.operations {
         jobs = jobs.into_iter().map(|job| job.take(count)).collect();

@@ -77,7 +77,7 @@ impl Rig {
         let parameters = Parameters::parse(&text)?;
         let pattern = Pattern::new(setup.length_bytes, SEED);
         let model = Model::new(Arc::new(pattern.clone()), parameters);
-        let model = model.map_err(|error| system("a thread", error))?;
+        let model = model.map_err(system("a thread"))?;
         let model = Arc::new(model);
         let stats = Arc::new(Stats::new(model.clone()));
         let cache = Cache::new(variant.options(setup.cache_bytes, setup.speed))?;

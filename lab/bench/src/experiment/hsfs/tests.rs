@@ -27,7 +27,7 @@ fn rig_at(variant: &Variant, speed: f64) -> Rig {
 }
 
 fn dd(rig: &Rig) -> Run {
-    let job = Job::sequential("dd", 0, FILE_BYTES, 8192).take(FILE_BYTES / 8192);
+    let job = Job::once("dd", FILE_BYTES, 8192);
     let deadline = Instant::now() + Duration::from_mins(5);
     rig.run(vec![job], None, deadline).unwrap()
 }

@@ -147,15 +147,13 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
 }
 
 fn once(session: &Session, layout: &Layout, program: &str, variant: &Variant) -> Result<Run> {
-    let rig = Rig::new(
-        variant,
-        Setup {
-            length_bytes: layout.length_bytes,
-            cache_bytes: CACHE_BYTES,
-            speed: SPEED,
-            queue_depth: 1,
-        },
-    )?;
+    let setup = Setup {
+        length_bytes: layout.length_bytes,
+        cache_bytes: CACHE_BYTES,
+        speed: SPEED,
+        queue_depth: 1,
+    };
+    let rig = Rig::new(variant, setup)?;
     let job = layout.job(program, program == "tar");
     rig.run(vec![job], None, session.deadline())
 }

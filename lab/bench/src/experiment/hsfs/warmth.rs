@@ -40,18 +40,15 @@ fn passes(session: &mut Session) -> Result<()> {
         let (mut cold, mut warm) = (Vec::new(), Vec::new());
         for repeat in 0..session.options().repeat.max(1) {
             session.step(&format!("{name}, {}, {repeat}", variant.label()))?;
-            let rig = Rig::new(
-                &variant,
-                Setup {
-                    length_bytes: file_bytes,
-                    cache_bytes: 2 * file_bytes,
-                    speed: SPEED,
-                    queue_depth: 1,
-                },
-            )?;
+            let setup = Setup {
+                length_bytes: file_bytes,
+                cache_bytes: 2 * file_bytes,
+                speed: SPEED,
+                queue_depth: 1,
+            };
+            let rig = Rig::new(&variant, setup)?;
             let pass = || -> Result<Run> {
-                let job = Job::sequential("seqread", 0, file_bytes, IO_BYTES);
-                let job = job.take(file_bytes / IO_BYTES as u64);
+                let job = Job::once("seqread", file_bytes, IO_BYTES);
                 rig.run(vec![job], None, session.deadline())
             };
             cold.push(pass()?);
@@ -87,11 +84,9 @@ fn free_behind(session: &mut Session) -> Result<()> {
         bytes(cache),
         bytes(warm)
     );
-    let without = Variant::ABLATIONS
-        .into_iter()
-        .filter(|variant| variant.name == Some("no free-behind"));
     let mut variants = vec![Variant::BASELINE, Variant::ENHANCED];
-    variants.extend(without);
+    variants.extend(Variant::ABLATIONS);
+    variants.retain(|variant| matches!(variant.name, None | Some("no free-behind")));
     for variant in variants {
         session.step(&format!("{name}, {}", variant.label()))?;
         let pattern = Arc::new(Pattern::new(warm + stream, 1));

@@ -99,6 +99,19 @@ pub(super) fn usual_cases() -> Vec<Case> {
     [Mode::Baseline, Mode::Enhanced].map(case).into()
 }
 
+/// The cell of these three, if it has runs.
+pub(super) fn find(
+    cases: &[Case],
+    workload: Workload,
+    configuration: Configuration,
+    mode: Mode,
+) -> Option<&Case> {
+    cases.iter().find(|case| {
+        let own = (case.workload, case.configuration, case.mode);
+        own == (workload, configuration, mode) && !case.first().is_empty()
+    })
+}
+
 /// Reads in random order warm the cache while they go on.
 fn phases(workload: Workload) -> Vec<(Phase, Vec<Recording>)> {
     let phases = match (workload.writes, workload.random) {

@@ -123,7 +123,7 @@ impl Choice {
             Some(directory) => format!("dir:{}", directory.display()),
             None => format!("ram:{}", SOURCE_FILES * file_bytes + SOURCE_BYTES_MORE),
         };
-        let program = program_beside().map_err(|error| system("this program's path", error))?;
+        let program = program_beside().map_err(system("this program's path"))?;
         Place::start(&program, threads, &source, file_bytes)
     }
 }
@@ -139,7 +139,7 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
         let ended = measure(session, choice);
         if choice.nfsstat {
             let now = Snapshot::take();
-            let text = nfsstat::render(&now, true) + &netstat::render(&now, true);
+            let text = nfsstat::render(&now) + &netstat::render(&now);
             session.note(text.trim_start().to_owned());
         }
         ended

@@ -2,52 +2,32 @@
 //! use first. After any run what is in use must be what it was before, but for pages that the
 //! cache keeps because it is a cache.
 
-use std::fmt::Write;
-
 use pagewell_counters::names;
 
 use pagewell_base::size;
 use pagewell_monitor::metrics::Snapshot;
 
-/// Renders the lines of pools that exist; all of them if `all` are wanted.
-pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {
+/// Renders the lines of all pools.
+pub(super) fn render(snapshot: &Snapshot) -> String {
     let gauge = |gauge| u64::try_from(snapshot.gauge(gauge)).unwrap_or(0);
     let counter = |counter| snapshot.counter(counter);
-    let mut text = String::new();
-    let pages = gauge(&names::CACHE_ARENA_PAGES);
-    // Writing to a String cannot fail.
-    if pages > 0 || all {
-        let used = gauge(&names::CACHE_PAGES);
-        let each = size::display(gauge(&names::CACHE_ARENA_BYTES) / pages.max(1));
-        let free = pages.saturating_sub(used);
-        let waits = counter(&names::CACHE_MEMORY_WAITS);
-        let _ = writeln!(
-            text,
-            "{used}/{free}/{pages} cache pages in use/free/total, {each} each; {waits} waits"
-        );
-        let (pinned, refused) = (snapshot.pinned_pages, counter(&names::CACHE_PINS_REFUSED));
-        let ever = counter(&names::CACHE_PINNED_PAGES);
-        let _ = writeln!(
-            text,
-            "{pinned}/{ever}/{refused} cache pages pinned now/pinned/copied instead"
-        );
-        let staging = size::display(gauge(&names::CACHE_STAGING_BYTES));
-        let staged = size::display(counter(&names::CACHE_STAGED_BYTES));
-        let _ = writeln!(text, "{staging}/{staged} staging memory in use/staged");
-    }
-    let used = gauge(&names::REQUEST_MEMORY_BYTES);
-    let refused = counter(&names::REQUEST_MEMORY_REFUSED);
-    if used > 0 || refused > 0 || counter(&names::CONNECTIONS_ACCEPTED) > 0 || all {
-        let used = size::display(used);
-        let _ = writeln!(
-            text,
-            "{used}/{refused} request memory in use/requests that waited for it"
-        );
-    }
-    if text.is_empty() {
-        return text;
-    }
-    format!("\nBuffers:\n{text}")
+    let (used, pages) = (gauge(&names::CACHE_PAGES), gauge(&names::CACHE_ARENA_PAGES));
+    format!(
+        "\nBuffers:\n{used}/{}/{pages} cache pages in use/free/total, {} each; {} waits\n\
+         {}/{}/{} cache pages pinned now/pinned/copied instead\n\
+         {}/{} staging memory in use/staged\n\
+         {}/{} request memory in use/requests that waited for it\n",
+        pages.saturating_sub(used),
+        size::display(gauge(&names::CACHE_ARENA_BYTES) / pages.max(1)),
+        counter(&names::CACHE_MEMORY_WAITS),
+        snapshot.pinned_pages,
+        counter(&names::CACHE_PINNED_PAGES),
+        counter(&names::CACHE_PINS_REFUSED),
+        size::display(gauge(&names::CACHE_STAGING_BYTES)),
+        size::display(counter(&names::CACHE_STAGED_BYTES)),
+        size::display(gauge(&names::REQUEST_MEMORY_BYTES)),
+        counter(&names::REQUEST_MEMORY_REFUSED),
+    )
 }
 
 #[cfg(test)]
@@ -60,8 +40,6 @@ mod tests {
         snapshot.gauges.values_mut().for_each(|value| *value = 0);
         snapshot.counters.values_mut().for_each(|value| *value = 0);
         snapshot.pinned_pages = 0;
-        assert_eq!(render(&snapshot, false), "");
-        assert_eq!(render(&snapshot, true).lines().count(), 6);
         for (gauge, value) in [
             (&names::CACHE_ARENA_PAGES, 1024),
             (&names::CACHE_ARENA_BYTES, 1024 << 13),
@@ -77,7 +55,8 @@ Buffers:
 160/864/1024 cache pages in use/free/total, 8.0 KiB each; 0 waits
 2/5/0 cache pages pinned now/pinned/copied instead
 0 B/0 B staging memory in use/staged
+0 B/0 request memory in use/requests that waited for it
 ";
-        assert_eq!(render(&snapshot, false), expected);
+        assert_eq!(render(&snapshot), expected);
     }
 }

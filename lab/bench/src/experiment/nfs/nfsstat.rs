@@ -14,68 +14,57 @@ use pagewell_monitor::metrics::text::duration;
 const COLUMN_MIN: usize = 9;
 
 /// Lines of procedures by nfsstat's names, which are ours but for one and capital letters.
-const PROCEDURES: [&[&str]; 3] = [
-    &[
-        "Getattr", "Setattr", "Lookup", "Readlink", "Read", "Write", "Create", "Remove",
-    ],
-    &[
-        "Rename", "Link", "Symlink", "Mkdir", "Rmdir", "Readdir", "RdirPlus", "Access",
-    ],
-    &["Mknod", "Fsstat", "Fsinfo", "PathConf", "Commit", "Null"],
+const PROCEDURES: [&str; 3] = [
+    "Getattr Setattr Lookup Readlink Read Write Create Remove",
+    "Rename Link Symlink Mkdir Rmdir Readdir RdirPlus Access",
+    "Mknod Fsstat Fsinfo PathConf Commit Null",
 ];
 
-/// Lines of caches: nfsstat's name, and that of our counters between `pagewell_client_` and
-/// `_hits_total`.
-const CACHES: [&[(&str, &str)]; 1] = [&[
+/// Caches: nfsstat's name, and that of our counters between `pagewell_client_` and `_hits_total`.
+const CACHES: [(&str, &str); 4] = [
     ("Attr Hits", "attribute_cache"),
     ("Lkup Hits", "name_cache"),
     ("BioR Hits", "read"),
     ("BioW Hits", "write"),
-]];
+];
 
 /// Names and the numbers below them.
 type Line = Vec<(&'static str, u64)>;
 
-/// Renders it; empty when the process has no NFS client, unless `all` is wanted.
-pub(super) fn render(snapshot: &Snapshot, all: bool) -> String {
-    if snapshot.client_calls() == 0 && !all {
-        return String::new();
-    }
+/// Renders it.
+pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut text = String::from("\nClient Info:\nRpc Counts:\n");
     let procedures = PROCEDURES.iter().map(|line| procedures(snapshot, line));
     put(&mut text, &procedures.collect::<Vec<_>>());
     text.push_str("Rpc Info:\n");
     let counter = |name: &str| counter(snapshot, name);
-    put(
-        &mut text,
-        &[vec![
-            ("TimedOut", counter("timeouts")),
-            ("Retries", counter("retransmissions")),
-            ("Requests", snapshot.client_calls()),
-        ]],
-    );
+    let calls = [
+        ("TimedOut", counter("timeouts")),
+        ("Retries", counter("retransmissions")),
+        ("Requests", snapshot.client_calls()),
+    ];
+    put(&mut text, &[calls.to_vec()]);
     text.push_str("Cache Info:\n");
-    let caches = CACHES.iter().map(|line| caches(snapshot, line));
-    put(&mut text, &caches.collect::<Vec<_>>());
+    put(&mut text, &[caches(snapshot)]);
     text.push_str(&latencies(snapshot));
     text
 }
 
-fn procedures(snapshot: &Snapshot, line: &[&'static str]) -> Line {
+fn procedures(snapshot: &Snapshot, line: &'static str) -> Line {
     let calls = |title: &str| {
         let wanted = title.to_lowercase().replace("rdir", "readdir");
         let mut all = snapshot.client_procedures.iter();
         let found = all.find(|procedure| procedure.procedure == wanted);
         found.map_or(0, |procedure| procedure.calls)
     };
-    let line = line.iter().map(|title| (*title, calls(title)));
+    let line = line.split(' ').map(|title| (title, calls(title)));
     // nfsstat has no column for it.
     line.filter(|(title, calls)| *title != "Null" || *calls > 0)
         .collect()
 }
 
-fn caches(snapshot: &Snapshot, line: &[(&'static str, &str)]) -> Line {
-    let pairs = line.iter().flat_map(|(title, name)| {
+fn caches(snapshot: &Snapshot) -> Line {
+    let pairs = CACHES.iter().flat_map(|(title, name)| {
         let hits = counter(snapshot, &format!("{name}_hits"));
         let misses = counter(snapshot, &format!("{name}_misses"));
         [(*title, hits), ("Misses", misses)]
@@ -157,7 +146,6 @@ mod tests {
     #[test]
     fn the_layout_is_that_of_nfsstat() {
         let mut snapshot = snapshot();
-        assert_eq!(render(&snapshot, false), "", "no client");
         for (name, calls) in [
             ("getattr", 3),
             ("read", 256_000),
@@ -189,7 +177,7 @@ Cache Info:
 Attr Hits    Misses Lkup Hits    Misses BioR Hits    Misses BioW Hits    Misses
         7         3         0         0         0         0         0         0
 ";
-        assert_eq!(render(&snapshot, false), expected);
+        assert_eq!(render(&snapshot), expected);
     }
 
     #[test]
@@ -198,7 +186,7 @@ Attr Hits    Misses Lkup Hits    Misses BioR Hits    Misses BioW Hits    Misses
         for (index, procedure) in snapshot.client_procedures.iter_mut().enumerate() {
             procedure.calls = 1 << index;
         }
-        let text = render(&snapshot, false);
+        let text = render(&snapshot);
         let mut lines = text
             .lines()
             .skip_while(|line| *line != "Rpc Counts:")
@@ -223,7 +211,7 @@ Attr Hits    Misses Lkup Hits    Misses BioR Hits    Misses BioW Hits    Misses
     fn wide_numbers_keep_their_columns() {
         let mut snapshot = snapshot();
         set(&mut snapshot, "read", 123_456_789_012);
-        let text = render(&snapshot, true);
+        let text = render(&snapshot);
         let mut lines = text.lines().skip_while(|line| !line.contains("Getattr"));
         let (names, numbers) = (lines.next().unwrap(), lines.next().unwrap());
         let end = |line: &str, part: &str| line.find(part).map(|at| at + part.len());
@@ -237,7 +225,7 @@ Attr Hits    Misses Lkup Hits    Misses BioR Hits    Misses BioW Hits    Misses
     #[test]
     fn every_cache_has_its_counters() {
         let known: Vec<&str> = names::counters().map(|counter| counter.name).collect();
-        for (_, name) in CACHES.iter().copied().flatten() {
+        for (_, name) in CACHES {
             for kind in ["hits", "misses"] {
                 let name = format!("pagewell_client_{name}_{kind}_total");
                 assert!(known.contains(&name.as_str()), "{name}");

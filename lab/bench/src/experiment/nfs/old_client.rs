@@ -17,7 +17,7 @@ use pagewell_sunrpc::nfs3::{
 
 use super::run::REPORT_BLOCK_BYTES;
 use crate::experiment::blocks::{BlockBuffers, Ended, Rule, Store};
-use crate::experiment::{Error, Result};
+use crate::experiment::{Error, Result, wrong};
 
 /// A file at a server, written as the report's client did.
 pub(super) type OldFile = BlockBuffers<OnServer>;
@@ -40,14 +40,14 @@ pub(super) fn open(url: &Url, id: FileId) -> Result<OldFile> {
     asked.mount_port = options.mount_port;
     asked.source_port = options.caller_port;
     asked.credential = credential.clone();
-    let mounted = client::mount(&asked).map_err(|error| Error::Wrong(error.to_string()))?;
+    let mounted = client::mount(&asked).map_err(wrong)?;
     let mut settings = client::Options::new(url.host.clone(), mounted.addresses.clone());
     settings.connections = 1;
     settings.source_port = options.caller_port;
     settings.delay = options.delay;
     let client = Client::connect(nfs3::PROGRAM, nfs3::VERSION, settings);
     let store = OnServer {
-        client: client.map_err(|error| Error::Wrong(error.to_string()))?,
+        client: client.map_err(wrong)?,
         credential,
         id,
         verifier: Arc::default(),

@@ -2,7 +2,7 @@
 
 use pagewell_load::measure::{Better, Runs, number};
 
-use super::case::{Case, Configuration};
+use super::case::{Case, Configuration, find};
 use super::recording::Recording;
 use super::run::REPORT_BLOCK_BYTES;
 use super::verdicts::REPORT_WRITES_PER_OPERATION;
@@ -34,18 +34,6 @@ pub(super) fn pictures(cases: &[Case], ours: bool) -> Vec<Picture> {
     pictures
 }
 
-fn find(
-    cases: &[Case],
-    workload: Workload,
-    configuration: Configuration,
-    mode: Mode,
-) -> Option<&Case> {
-    let is_wanted = |case: &&Case| {
-        case.workload == workload && case.configuration == configuration && case.mode == mode
-    };
-    cases.iter().find(is_wanted)
-}
-
 /// A number of each workload with few threads or many: here, and as the report has it.
 fn compared(
     cases: &[Case],
@@ -57,7 +45,7 @@ fn compared(
     let workloads = workloads.map(|workload| {
         let here = |mode| {
             let case = find(cases, workload, configuration, mode)?;
-            (!case.first().is_empty()).then(|| case.first().median(&own))
+            Some(case.first().median(&own))
         };
         let [before, after] = [Mode::Baseline, Mode::Enhanced];
         let values = [

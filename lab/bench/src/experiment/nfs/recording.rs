@@ -162,22 +162,14 @@ impl Beginning {
             of(&names::CLIENT_ATTRIBUTE_MISSES),
         );
         recording.names = (of(&names::CLIENT_NAME_HITS), of(&names::CLIENT_NAME_MISSES));
-        recording.data = if recording.calls_are_writes() {
-            (
-                of(&names::CLIENT_WRITE_HITS),
-                of(&names::CLIENT_WRITE_MISSES),
-            )
-        } else {
-            (of(&names::CLIENT_READ_HITS), of(&names::CLIENT_READ_MISSES))
+        // Only writes have a close that takes time.
+        let (hits, misses) = match recording.close_time > Duration::ZERO {
+            true => (&names::CLIENT_WRITE_HITS, &names::CLIENT_WRITE_MISSES),
+            false => (&names::CLIENT_READ_HITS, &names::CLIENT_READ_MISSES),
         };
+        recording.data = (of(hits), of(misses));
         recording.calls = difference(calls, &self.calls);
         recording.left_in_use = in_use() - self.in_use;
-    }
-}
-
-impl Recording {
-    fn calls_are_writes(&self) -> bool {
-        self.close_time > Duration::ZERO
     }
 }
 
@@ -230,11 +222,9 @@ impl Calls {
 /// Takes the time of operations one by one.
 pub(super) struct Stopwatch {
     started: Instant,
-    latencies: Vec<u32>,
-    bandwidths: Vec<f64>,
-    timeline: Timeline,
+    /// When the bandwidth was looked at last, and how many operations there were.
     sampled: (Instant, usize),
-    block_bytes: u32,
+    recording: Recording,
 }
 
 impl Stopwatch {
@@ -243,22 +233,23 @@ impl Stopwatch {
         let now = Instant::now();
         Self {
             started: now,
-            latencies: Vec::with_capacity(operations),
-            bandwidths: Vec::new(),
-            timeline: Timeline::default(),
             sampled: (now, 0),
-            block_bytes,
+            recording: Recording {
+                block_bytes,
+                latencies: Vec::with_capacity(operations),
+                ..Recording::default()
+            },
         }
     }
 
     /// One operation that began at `began` has ended.
     pub(super) fn lap(&mut self, began: Instant) {
         let now = Instant::now();
-        let nanoseconds = (now - began).as_nanos();
-        self.latencies
-            .push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
-        self.timeline
-            .record(now - self.started, self.block_bytes.into());
+        let nanoseconds = u32::try_from((now - began).as_nanos()).unwrap_or(u32::MAX);
+        let recording = &mut self.recording;
+        recording.latencies.push(nanoseconds);
+        let bytes = recording.block_bytes.into();
+        recording.timeline.record(now - self.started, bytes);
         if now - self.sampled.0 >= SAMPLE_INTERVAL {
             self.sample(now);
         }
@@ -266,27 +257,22 @@ impl Stopwatch {
 
     fn sample(&mut self, now: Instant) {
         let (since, operations) = self.sampled;
-        let done = self.latencies.len() - operations;
-        let bytes = number(done as u64) * f64::from(self.block_bytes);
+        let recording = &mut self.recording;
+        let done = recording.latencies.len() - operations;
+        let bytes = number(done as u64) * f64::from(recording.block_bytes);
         let seconds = (now - since).as_secs_f64();
         if seconds > 0.0 && done > 0 {
-            self.bandwidths.push(bytes / 1024.0 / seconds);
+            recording.bandwidths.push(bytes / 1024.0 / seconds);
         }
-        self.sampled = (now, self.latencies.len());
+        self.sampled = (now, recording.latencies.len());
     }
 
     /// All operations have ended.
     pub(super) fn stop(mut self) -> Recording {
         let now = Instant::now();
         self.sample(now);
-        Recording {
-            loop_time: now - self.started,
-            block_bytes: self.block_bytes,
-            latencies: self.latencies,
-            bandwidths: self.bandwidths,
-            timeline: self.timeline,
-            ..Recording::default()
-        }
+        self.recording.loop_time = now - self.started;
+        self.recording
     }
 }
 

@@ -226,14 +226,12 @@ fn verdicts(pairs: &[Line], grid: &[Line], file_bytes: u64) -> Vec<(bool, String
     let mut verdicts = Vec::new();
     if let [one, eight, random_one, random_eight] = pairs {
         let ratio = eight.beside(one, Recording::kilobytes_per_second);
-        verdicts.push((
+        verdicts.push(verdict!(
             ratio >= RATIO_MIN,
-            format!(
-                "{} at {} ms: read-ahead 8 at least {RATIO_MIN} x read-ahead 1: {} x",
-                one.workload.name(),
-                NEAR.as_secs_f64() * 1e3,
-                rate(ratio)
-            ),
+            "{} at {} ms: read-ahead 8 at least {RATIO_MIN} x read-ahead 1: {} x",
+            one.workload.name(),
+            NEAR.as_secs_f64() * 1e3,
+            rate(ratio)
         ));
         verdicts.push(random(random_one, random_eight, file_bytes));
     }
@@ -246,18 +244,16 @@ fn random(one: &Line, eight: &Line, file_bytes: u64) -> (bool, String) {
     let calls = eight.beside(one, |run| number(run.calls.requests)) - 1.0;
     let rates = eight.beside(one, Recording::kilobytes_per_second) - 1.0;
     let most = RANDOM_DIFFERENCE_MAX;
-    (
+    verdict!(
         calls.abs() <= most && rates.abs() <= most,
-        format!(
-            "{}, {RANDOM_READS} of {} blocks: read-ahead 8 instead of 1 changes calls and rate by \
+        "{}, {RANDOM_READS} of {} blocks: read-ahead 8 instead of 1 changes calls and rate by \
              at most {} %: {:.1} % and {:.1} % (middle of {} runs side by side)",
-            one.workload.name(),
-            file_bytes / u64::from(one.workload.block_bytes),
-            most * 100.0,
-            calls * 100.0,
-            rates * 100.0,
-            one.runs.len()
-        ),
+        one.workload.name(),
+        file_bytes / u64::from(one.workload.block_bytes),
+        most * 100.0,
+        calls * 100.0,
+        rates * 100.0,
+        one.runs.len()
     )
 }
 
@@ -270,19 +266,17 @@ fn whole_file(lines: &[Line]) -> Option<(bool, String)> {
     let best = fixed.min_by(|a, b| beside(a).total_cmp(&beside(b)))?;
     let ratio = beside(best);
     let steady = auto.beside(best, Recording::steady_kilobytes_per_second);
-    Some((
+    Some(verdict!(
         ratio >= 1.0 - NOISE,
-        format!(
-            "{} ms: auto at least as good as the best of fixed read-ahead ({}) over the whole \
+        "{} ms: auto at least as good as the best of fixed read-ahead ({}) over the whole \
              file: {} x (middle of {} runs side by side, at least 1 but for noise of {} %); second \
              half {} x",
-            auto.round_trip().as_secs_f64() * 1e3,
-            best.read_ahead(),
-            rate(ratio),
-            auto.runs.len(),
-            NOISE * 100.0,
-            rate(steady)
-        ),
+        auto.round_trip().as_secs_f64() * 1e3,
+        best.read_ahead(),
+        rate(ratio),
+        auto.runs.len(),
+        NOISE * 100.0,
+        rate(steady)
     ))
 }
 

@@ -13,7 +13,7 @@ use super::file::{OpenedFile, credentials, remove};
 use super::recording::{Beginning, Recording, Stopwatch};
 use super::server::Server;
 use super::workload::Workload;
-use crate::experiment::{Error, Mode, Result};
+use crate::experiment::{Mode, Result, wrong};
 
 /// Blocks of the report's client.
 pub(super) const REPORT_BLOCK_BYTES: u32 = 64 << 10;
@@ -146,7 +146,7 @@ impl Place {
     }
 
     fn url(&self, setting: &Setting) -> Result<Url> {
-        let mut url = Url::parse(&self.url).map_err(|error| Error::Wrong(error.to_string()))?;
+        let mut url = Url::parse(&self.url).map_err(wrong)?;
         url.options.read_ahead = setting.read_ahead;
         url.options.delay = setting.round_trip.or(url.options.delay);
         if setting.transfer_bytes.is_some() {
@@ -161,8 +161,7 @@ impl Place {
 
     fn mount(&self, setting: &Setting) -> Result<NfsFileSystem> {
         let cache = Cache::new(setting.memory.options(self.file_bytes))?;
-        NfsFileSystem::mount(&self.url(setting)?, &cache)
-            .map_err(|error| Error::Wrong(error.to_string()))
+        NfsFileSystem::mount(&self.url(setting)?, &cache).map_err(wrong)
     }
 
     /// Reads the file so often, from an empty cache.
@@ -172,15 +171,8 @@ impl Place {
         workload: Workload,
         passes: u64,
     ) -> Result<Vec<Recording>> {
-        let mounted = self.mount(setting)?;
-        let user = credentials();
-        let file = OpenedFile::open(&mounted, &user, &self.names.read)?;
-        let passes: Result<Vec<Recording>> = (0..passes)
-            .map(|pass| self.read_blocks(&mounted, &file, workload, self.order(workload, pass)))
-            .collect();
-        let passes = passes?;
-        file.close()?;
-        Ok(passes)
+        let orders = (0..passes).map(|pass| self.order(workload, pass));
+        self.read_in_orders(setting, workload, orders)
     }
 
     /// Reads so many blocks of the file, from an empty cache.
@@ -190,34 +182,57 @@ impl Place {
         workload: Workload,
         count: usize,
     ) -> Result<Recording> {
+        let mut order = self.order(workload, 0);
+        order.truncate(count);
+        let mut all = self.read_in_orders(setting, workload, [order])?;
+        Ok(all.remove(0))
+    }
+
+    fn read_in_orders(
+        &self,
+        setting: &Setting,
+        workload: Workload,
+        orders: impl IntoIterator<Item = Vec<u32>>,
+    ) -> Result<Vec<Recording>> {
         let mounted = self.mount(setting)?;
         let user = credentials();
         let file = OpenedFile::open(&mounted, &user, &self.names.read)?;
-        let mut order = self.order(workload, 0);
-        order.truncate(count);
-        let recording = self.read_blocks(&mounted, &file, workload, order)?;
+        let read = |block: &mut [u8], offset| file.read(block, offset, LAYOUT_SEED);
+        let passes = orders
+            .into_iter()
+            .map(|order| self.record(&mounted, workload, order, read, || Ok(())));
+        let passes = passes.collect::<Result<Vec<_>>>()?;
         file.close()?;
-        Ok(recording)
+        Ok(passes)
     }
 
-    fn read_blocks(
+    /// Does an operation on each of these blocks, then `close`, and records what they cost.
+    fn record(
         &self,
         mounted: &NfsFileSystem,
-        file: &OpenedFile<'_>,
         workload: Workload,
         order: Vec<u32>,
+        operation: impl Fn(&mut [u8], u64) -> Result<()>,
+        close: impl FnOnce() -> Result<()>,
     ) -> Result<Recording> {
+        let sample = || self.server.as_ref().and_then(Server::sample);
         let mut block = vec![0; workload.block_bytes as usize];
-        let beginning = self.begin(mounted);
+        let beginning = Beginning::now(mounted.statistics_of_calls(), sample());
         let mut watch = Stopwatch::start(order.len(), workload.block_bytes);
         for number in order {
             let began = Instant::now();
             let offset = u64::from(number) * u64::from(workload.block_bytes);
-            file.read(&mut block, offset, LAYOUT_SEED)?;
+            operation(&mut block, offset)?;
             watch.lap(began);
         }
         let mut recording = watch.stop();
-        self.end(beginning, &mut recording, mounted);
+        let closing = Instant::now();
+        close()?;
+        if workload.writes {
+            recording.close_time = closing.elapsed();
+        }
+        beginning.end(&mut recording, &mounted.statistics_of_calls(), sample());
+        recording.transfer_bytes = mounted.transfer_bytes();
         Ok(recording)
     }
 
@@ -228,15 +243,12 @@ impl Place {
         let seed = NEXT_SEED.fetch_add(1, Ordering::Relaxed);
         let user = credentials();
         let mounted = self.mount(setting)?;
-        let name = if workload.random {
-            &self.names.rewritten
+        let (name, file) = if workload.random {
+            let name = &self.names.rewritten;
+            (name, OpenedFile::open(&mounted, &user, name)?)
         } else {
-            &self.names.written
-        };
-        let file = if workload.random {
-            OpenedFile::open(&mounted, &user, name)?
-        } else {
-            OpenedFile::create(&mounted, &user, name)?
+            let name = &self.names.written;
+            (name, OpenedFile::create(&mounted, &user, name)?)
         };
         let file = match setting.mode {
             Mode::Baseline => file.through_blocks(&self.url(setting)?)?,
@@ -257,20 +269,8 @@ impl Place {
         seed: u64,
     ) -> Result<Recording> {
         let order = self.order(workload, seed);
-        let mut block = vec![0; workload.block_bytes as usize];
-        let beginning = self.begin(mounted);
-        let mut watch = Stopwatch::start(order.len(), workload.block_bytes);
-        for number in order {
-            let began = Instant::now();
-            let offset = u64::from(number) * u64::from(workload.block_bytes);
-            file.write(&mut block, offset, seed)?;
-            watch.lap(began);
-        }
-        let mut recording = watch.stop();
-        let closing = Instant::now();
-        file.close()?;
-        recording.close_time = closing.elapsed();
-        self.end(beginning, &mut recording, mounted);
+        let write = |block: &mut [u8], offset| file.write(block, offset, seed);
+        let mut recording = self.record(mounted, workload, order, write, || file.close())?;
         file.record(&mut recording);
         Ok(recording)
     }
@@ -308,17 +308,6 @@ impl Place {
         workload.order(u32::try_from(blocks).unwrap_or(u32::MAX), seed)
     }
 
-    fn begin(&self, mounted: &NfsFileSystem) -> Beginning {
-        let server = self.server.as_ref().and_then(Server::sample);
-        Beginning::now(mounted.statistics_of_calls(), server)
-    }
-
-    fn end(&self, beginning: Beginning, recording: &mut Recording, mounted: &NfsFileSystem) {
-        let server = self.server.as_ref().and_then(Server::sample);
-        beginning.end(recording, &mounted.statistics_of_calls(), server);
-        recording.transfer_bytes = mounted.transfer_bytes();
-    }
-
     /// Whether the server's own costs are known.
     pub(super) fn is_ours(&self) -> bool {
         self.server.is_some()
@@ -326,10 +315,10 @@ impl Place {
 
     /// What the mount says of itself.
     pub(super) fn describe(&self) -> Result<String> {
-        let url = Url::parse(&self.url).map_err(|error| Error::Wrong(error.to_string()))?;
+        let url = Url::parse(&self.url).map_err(wrong)?;
         let cache = Cache::new(CacheOptions::new(CACHE_BYTES_MORE))?;
         let mounted = NfsFileSystem::mount(&url, &cache);
-        let mounted = mounted.map_err(|error| Error::Wrong(error.to_string()))?;
+        let mounted = mounted.map_err(wrong)?;
         let (read, write) = mounted.transfer_bytes();
         let asked = |bytes: Option<u32>| bytes.map_or("any".to_owned(), |bytes| bytes.to_string());
         let (asked_read, asked_write) = (url.options.read_bytes, url.options.write_bytes);

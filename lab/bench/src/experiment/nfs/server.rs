@@ -4,13 +4,13 @@
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_load::measure::Usage;
 use rustix::process::{Pid, Signal, kill_process, set_parent_process_death_signal};
+use tempfile::TempDir;
 
 use crate::experiment::{Error, Result, system};
 
@@ -20,46 +20,20 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Where in its directory it says what went wrong.
 const MESSAGES: &str = "messages";
 
-/// Where a server keeps what only this run needs, such as a key of file handles that nobody has any
-/// more afterwards. Removed when dropped.
-#[derive(Debug)]
-struct State(PathBuf);
-
-impl State {
-    fn new() -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("pagewell-bench-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir(&path).map_err(|error| system(&path.display().to_string(), error))?;
-        Ok(Self(path))
-    }
-
-    fn messages(&self) -> Result<File> {
-        let path = self.0.join(MESSAGES);
-        File::create(&path).map_err(|error| system(&path.display().to_string(), error))
-    }
-
-    /// The last line that the server said, which is why it ended.
-    fn reason(&self) -> String {
-        let said = std::fs::read(self.0.join(MESSAGES)).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said);
-        let last = said.lines().rev().find(|line| !line.trim().is_empty());
-        last.map_or(String::new(), |line| format!(": {}", line.trim()))
-    }
-}
-
-impl Drop for State {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// The last line that a server said, which is why it ended.
+fn reason(state: &Path) -> String {
+    let said = std::fs::read(state.join(MESSAGES)).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let last = said.lines().rev().find(|line| !line.trim().is_empty());
+    last.map_or(String::new(), |line| format!(": {}", line.trim()))
 }
 
 /// A running server; stopped when dropped.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
-    state: State,
+    /// What only this run needs, such as a key of file handles.
+    state: TempDir,
     /// What it exports.
     pub(super) url: String,
 }
@@ -67,26 +41,26 @@ pub(super) struct Server {
 impl Server {
     /// Starts `program serve` with so many threads for one source.
     pub(super) fn start(program: &Path, threads: u32, source: &str) -> Result<Self> {
-        let state = State::new()?;
+        let state = tempfile::tempdir().map_err(system("a scratch directory"))?;
+        let path = state.path().join(MESSAGES);
+        let messages = File::create(&path).map_err(system(path.display()))?;
         let mut command = Command::new(program);
         command
             .arg("serve")
             .args(["--listen", "127.0.0.1:0", "--squash", "none"])
             .args(["--threads", &threads.to_string()])
             .arg("--state-dir")
-            .arg(&state.0)
+            .arg(state.path())
             .arg(source)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
-            .stderr(state.messages()?);
+            .stderr(messages);
         // Also when this process is killed, which drops nothing.
         let end_too =
             || set_parent_process_death_signal(Some(Signal::TERM)).map_err(std::io::Error::from);
         // SAFETY: it makes one system call, and allocates nothing, in the child.
         unsafe { command.pre_exec(end_too) };
-        let child = command
-            .spawn()
-            .map_err(|error| system(&program.display().to_string(), error))?;
+        let child = command.spawn().map_err(system(program.display()))?;
         let mut server = Self {
             child,
             state,
@@ -96,14 +70,14 @@ impl Server {
         if let Some(out) = server.child.stdout.take() {
             BufReader::new(out)
                 .read_line(&mut line)
-                .map_err(|error| system("the server's ready line", error))?;
+                .map_err(system("the server's ready line"))?;
         }
         let url = line.strip_prefix("ready ").map(str::trim);
         let url = url.filter(|url| url.starts_with("nfs://"));
         let Some(url) = url else {
             // What it says last it says before it ends.
             server.stop();
-            let (program, reason) = (program.display(), server.state.reason());
+            let (program, reason) = (program.display(), reason(server.state.path()));
             let what = format!("{program} serve {source} did not start{reason}");
             return Err(Error::Wrong(what));
         };

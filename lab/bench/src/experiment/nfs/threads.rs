@@ -43,16 +43,14 @@ pub(super) fn run(session: &mut Session, few: &Place, many: &Place) -> Result<()
 fn verdict(workload: Workload, few: &[Recording], many: &[Recording]) -> (bool, String) {
     let ratio = middle_ratio(many, few, Recording::kilobytes_per_second);
     let threads = Configuration::ALL.map(Configuration::threads);
-    (
+    verdict!(
         ratio >= RATIO_MIN,
-        format!(
-            "{}: {} server threads are not slower than {} (at least {RATIO_MIN} x): {} x (middle \
+        "{}: {} server threads are not slower than {} (at least {RATIO_MIN} x): {} x (middle \
              of {} runs side by side)",
-            workload.name(),
-            threads[1],
-            threads[0],
-            rate(ratio),
-            few.len()
-        ),
+        workload.name(),
+        threads[1],
+        threads[0],
+        rate(ratio),
+        few.len()
     )
 }

@@ -5,7 +5,7 @@
 use pagewell_load::measure::Runs;
 use pagewell_load::report::rate;
 
-use super::case::{Case, Configuration};
+use super::case::{Case, Configuration, find};
 use super::recording::Recording;
 use super::run::{Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::Workload;
@@ -33,24 +33,20 @@ pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
         let runs = place.read(&setting, workload, 2)?;
         let reads: Vec<u64> = runs.iter().map(|run| run.calls.reads).collect();
         let (name, mebibytes) = (workload.name(), place.file_bytes >> 20);
-        verdicts.push((
+        verdicts.push(verdict!(
             reads == [expected, 0],
-            format!(
-                "{name}, rsize 64k: {mebibytes} MiB are exactly {expected} READs, and none the \
+            "{name}, rsize 64k: {mebibytes} MiB are exactly {expected} READs, and none the \
                  second time: {reads:?}"
-            ),
         ));
     }
     let run = place.write(&setting, Workload::LAYOUT)?;
-    verdicts.push((
+    verdicts.push(verdict!(
         run.calls.writes == expected && run.calls.reads == 0,
-        format!(
-            "{}, wsize 64k: {} MiB are exactly {expected} WRITEs and no READ: {} and {}",
-            Workload::LAYOUT.name(),
-            place.file_bytes >> 20,
-            run.calls.writes,
-            run.calls.reads
-        ),
+        "{}, wsize 64k: {} MiB are exactly {expected} WRITEs and no READ: {} and {}",
+        Workload::LAYOUT.name(),
+        place.file_bytes >> 20,
+        run.calls.writes,
+        run.calls.reads
     ));
     Ok(verdicts)
 }
@@ -65,7 +61,7 @@ pub(super) fn counts(cases: &[Case], places: &[Place]) -> Vec<(bool, String)> {
     // Less than nothing is wrong, too.
     verdicts.extend(left.max_by_key(|left| left.abs()).map(|left| {
         let what = "pages pinned and staging memory return after every run";
-        (left == 0, format!("{what}: at most {left} bytes stay"))
+        verdict!(left == 0, "{what}: at most {left} bytes stay")
     }));
     verdicts
 }
@@ -74,9 +70,9 @@ fn layouts(layouts: &[&Recording]) -> (bool, String) {
     let reads: u64 = layouts.iter().map(|layout| layout.calls.reads).sum();
     let count = layouts.len();
     let are_written = count > 0 && layouts.iter().all(|layout| layout.calls.writes > 0);
-    (
+    verdict!(
         are_written && reads == 0,
-        format!("{count} files laid out with writes of 4k: no READ: {reads}"),
+        "{count} files laid out with writes of 4k: no READ: {reads}"
     )
 }
 
@@ -90,32 +86,21 @@ fn calls_add_up(cases: &[Case]) -> Option<(bool, String)> {
     (count > 0).then(|| {
         let wrong = all().filter(|run| sum(run) != run.calls.requests).count();
         let are_counted = all().any(|run| run.calls.requests > 0);
-        (
+        verdict!(
             are_counted && wrong == 0,
-            format!("calls are the sum of their procedures, COMMIT included, in {count} runs"),
+            "calls are the sum of their procedures, COMMIT included, in {count} runs"
         )
     })
 }
 
 /// Also calls: how many there are depends on how long a block may stay unwritten.
 pub(super) fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
-    let of = |mode, configuration| {
-        cases.iter().find(move |case| {
-            let same = case.workload == Workload::RANDOM_WRITE_SMALL;
-            same && case.mode == mode && case.configuration == configuration
-        })
-    };
     let mut verdicts = Vec::new();
     for configuration in Configuration::ALL {
-        let (Some(baseline), Some(enhanced)) = (
-            of(Mode::Baseline, configuration),
-            of(Mode::Enhanced, configuration),
-        ) else {
+        let of = |mode| find(cases, Workload::RANDOM_WRITE_SMALL, configuration, mode);
+        let Some((baseline, enhanced)) = of(Mode::Baseline).zip(of(Mode::Enhanced)) else {
             continue;
         };
-        if baseline.first().is_empty() || enhanced.first().is_empty() {
-            continue;
-        }
         let per = |case: &Case| {
             let each = case.first().iter().map(Recording::writes_per_operation);
             each.fold(0.0, f64::max)
@@ -123,36 +108,30 @@ pub(super) fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
         let least = |case: &Case| case.first().iter().map(|run| run.calls.writes).min();
         let is_counted = |case: &Case| least(case).is_some_and(|writes| writes > 0);
         let name = enhanced.name(true);
-        verdicts.push((
+        verdicts.push(verdict!(
             is_counted(enhanced) && per(enhanced) <= WRITES_PER_OPERATION_MAX,
-            format!(
-                "{name}: at most {WRITES_PER_OPERATION_MAX} WRITEs for each write: {:.3}",
-                per(enhanced),
-            ),
+            "{name}: at most {WRITES_PER_OPERATION_MAX} WRITEs for each write: {:.3}",
+            per(enhanced),
         ));
         let each = baseline.first().iter().map(Recording::writes_per_operation);
         let difference = |each: f64| (each - REPORT_WRITES_PER_OPERATION).abs();
-        verdicts.push((
+        verdicts.push(verdict!(
             each.map(difference).fold(0.0, f64::max) <= REPORT_DIFFERENCE_MAX,
-            format!(
-                "{name}: the baseline needs {REPORT_WRITES_PER_OPERATION} WRITEs for each write, \
+            "{name}: the baseline needs {REPORT_WRITES_PER_OPERATION} WRITEs for each write, \
                  as the report's client did: {:.3}",
-                per(baseline)
-            ),
+            per(baseline)
         ));
         let is_few = |case: &Case| is_counted(case) && per(case) <= 1.0;
-        verdicts.push((
+        verdicts.push(verdict!(
             is_few(enhanced) && is_few(baseline),
-            format!("{name}: never more than 1 WRITE for each write"),
+            "{name}: never more than 1 WRITE for each write"
         ));
         let speed = |case: &Case| case.first().median(Recording::kilobytes_per_second);
         let ratio = speed(enhanced) / speed(baseline).max(1e-9);
-        verdicts.push((
+        verdicts.push(verdict!(
             ratio >= RANDOM_WRITE_RATIO_MIN,
-            format!(
-                "{name}: at least {RANDOM_WRITE_RATIO_MIN} x baseline: {} x",
-                rate(ratio)
-            ),
+            "{name}: at least {RANDOM_WRITE_RATIO_MIN} x baseline: {} x",
+            rate(ratio)
         ));
     }
     verdicts
@@ -168,9 +147,9 @@ fn caches(cases: &[Case]) -> Option<(bool, String)> {
         let wrong = wrong.map_or(String::new(), |run| {
             format!(": {} of {}", looked_up(run), run.latencies.len())
         });
-        (
+        verdict!(
             wrong.is_empty(),
-            format!("hits and misses of data are the operations, in {count} runs{wrong}"),
+            "hits and misses of data are the operations, in {count} runs{wrong}"
         )
     })
 }

@@ -215,12 +215,16 @@ fn headline(picture: &Picture) -> Option<(String, String)> {
     ))
 }
 
+fn verdicts_of<'a>(session: &'a Session, experiment: &str) -> Vec<&'a Verdict> {
+    let verdicts = session.verdicts().iter();
+    verdicts
+        .filter(|one| one.experiment == experiment)
+        .collect()
+}
+
 /// The verdicts of an experiment in few words, and their class.
 fn state(session: &Session, experiment: &str) -> (String, &'static str) {
-    let verdicts = session.verdicts().iter();
-    let own: Vec<&Verdict> = verdicts
-        .filter(|one| one.experiment == experiment)
-        .collect();
+    let own = verdicts_of(session, experiment);
     let failed = count(&own, true, Some(Outcome::Failed));
     let open = count(&own, false, Some(Outcome::NotProven));
     let counts = count(&own, true, None);
@@ -267,10 +271,7 @@ fn section(session: &Session, experiment: &str) -> String {
 
 /// What must hold, what does not first.
 fn verdicts(session: &Session, experiment: &str) -> String {
-    let verdicts = session.verdicts().iter();
-    let mut own: Vec<&Verdict> = verdicts
-        .filter(|one| one.experiment == experiment)
-        .collect();
+    let mut own = verdicts_of(session, experiment);
     own.sort_by_key(|verdict| verdict.outcome());
     if own.is_empty() {
         return String::new();

@@ -6,7 +6,7 @@ use super::case::Case;
 use super::program::Program;
 use super::run::Run;
 use super::target::TargetName;
-use crate::experiment::picture::{BOTH, sides};
+use crate::experiment::picture::{BOTH, sides, values_of};
 use crate::experiment::{Axis, Picture, Rule};
 
 /// Requests of a picture of their order: some rounds over all blocks.
@@ -43,24 +43,17 @@ pub(super) fn pictures(cases: &[Case]) -> Vec<Picture> {
 
 /// What the device is asked for in the program, for each cell of the report's table.
 fn operations<'a>(cells: impl Iterator<Item = &'a Case>) -> Option<Picture> {
-    let mut lines: Vec<(String, [Option<f64>; 4])> = Vec::new();
+    let mut lines = Vec::new();
     for case in cells {
         let column = match case.plan.rule {
             Rule::BlockEnd => 0,
             Rule::Delayed => 1,
             _ => continue,
         };
-        let name = cell_name(&case.plan.program);
-        let place = lines.iter().position(|(line, _)| *line == name);
-        let place = place.unwrap_or_else(|| {
-            lines.push((name, [None; 4]));
-            lines.len() - 1
-        });
-        if let Some((_, values)) = lines.get_mut(place) {
-            values[column] = Some(number(case.count(|run| run.reads + run.writes)));
-            if let Some((operations, _)) = case.report().filter(|_| column == 0) {
-                values[2] = Some(number(operations));
-            }
+        let values = values_of(&mut lines, cell_name(&case.plan.program));
+        values[column] = Some(number(case.count(|run| run.reads + run.writes)));
+        if let Some((operations, _)) = case.report().filter(|_| column == 0) {
+            values[2] = Some(number(operations));
         }
     }
     // The program of the report first, then its other cells.

@@ -72,15 +72,14 @@ impl TargetName {
             Self::Memory => ram(),
             Self::Delay(time) => {
                 let delay = Delay::new(ram(), *time);
-                Arc::new(delay.map_err(|error| system("a thread", error))?)
+                Arc::new(delay.map_err(system("a thread"))?)
             }
             Self::Model(parameters) => {
                 let model = Model::new(ram(), parameters.clone());
-                Arc::new(model.map_err(|error| system("a thread", error))?)
+                Arc::new(model.map_err(system("a thread"))?)
             }
             Self::File => {
-                let made =
-                    zeros(directory, bytes).map_err(|error| system("a scratch file", error))?;
+                let made = zeros(directory, bytes).map_err(system("a scratch file"))?;
                 let options = FileOptions {
                     writable: true,
                     ..FileOptions::default()

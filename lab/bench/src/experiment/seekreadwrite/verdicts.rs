@@ -62,9 +62,9 @@ fn worst<'a>(
     let found: Vec<u64> = cases.filter_map(count).collect();
     let most = *found.iter().max()?;
     let cases = found.len();
-    Some((
+    Some(verdict!(
         most == 0,
-        format!("{what}: at most {most} in {cases} cases"),
+        "{what}: at most {most} in {cases} cases"
     ))
 }
 
@@ -78,7 +78,7 @@ fn flushes<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<(bool, String)> 
     }
     let most = most?;
     let what = "delayed: at most one device write for each block of the file at the flush";
-    Some((pass, format!("{what}: at most {most}")))
+    Some(verdict!(pass, "{what}: at most {most}"))
 }
 
 /// The report's device operations, exactly: in memory, which answers at once, a count. Where a
@@ -114,7 +114,7 @@ fn of_report(cases: &[Case], rule: Rule, in_memory: bool) -> Option<(bool, Strin
     );
     Some(match wrong {
         None => (true, text),
-        Some(wrong) => (false, format!("{text}; {wrong}")),
+        Some(wrong) => verdict!(false, "{text}; {wrong}"),
     })
 }
 
@@ -136,20 +136,16 @@ fn elapsed(cases: &[Case]) -> Vec<(bool, String)> {
             continue;
         }
         let on = target.title();
-        verdicts.push((
+        verdicts.push(verdict!(
             slowest < SECONDS_MAX,
-            format!(
-                "{on}, delayed: every cell below {SECONDS_MAX} s with its flush: {} s",
-                rate(slowest)
-            ),
+            "{on}, delayed: every cell below {SECONDS_MAX} s with its flush: {} s",
+            rate(slowest)
         ));
         let spread = slowest / fastest;
-        verdicts.push((
+        verdicts.push(verdict!(
             spread < SPREAD_MAX,
-            format!(
-                "{on}, delayed: slowest cell below {SPREAD_MAX} x the fastest: {} x",
-                rate(spread)
-            ),
+            "{on}, delayed: slowest cell below {SPREAD_MAX} x the fastest: {} x",
+            rate(spread)
         ));
     }
     verdicts
@@ -161,14 +157,12 @@ fn slow_device(cases: &[Case]) -> Option<(bool, String)> {
     let slow = delayed_on(cases, true, false)?;
     let seconds = |case: &Case| case.least(|run| run.loop_time.as_secs_f64());
     let factor = seconds(slow) / seconds(fast);
-    Some((
+    Some(verdict!(
         factor <= SLOW_FACTOR,
-        format!(
-            "delayed: the program on {} within {SLOW_FACTOR} x of {}: {} x",
-            slow.plan.target.title(),
-            fast.plan.target.title(),
-            rate(factor)
-        ),
+        "delayed: the program on {} within {SLOW_FACTOR} x of {}: {} x",
+        slow.plan.target.title(),
+        fast.plan.target.title(),
+        rate(factor)
     ))
 }
 
@@ -177,13 +171,11 @@ fn no_waits(cases: &[Case]) -> Option<(bool, String)> {
     let slow = delayed_on(cases, true, true)?;
     let waits = slow.runs.iter().map(|run| run.busy_waits).max()?;
     let writes = slow.count(|run| run.writes);
-    Some((
+    Some(verdict!(
         waits == 0 && writes > 0,
-        format!(
-            "{}: no update waits for a write of the same bytes: {waits} waits beside {writes} \
+        "{}: no update waits for a write of the same bytes: {waits} waits beside {writes} \
              writes",
-            slow.name()
-        ),
+        slow.name()
     ))
 }
 
