@@ -15,7 +15,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mount::MountFlags;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags};
 
-use crate::mounts::{Entry, FUSE, mounted_on, place_of};
+use crate::mounts::{Entry, FUSE, mounted_on, named_by_helper, place_of};
 use crate::options::Options;
 use crate::unmount::{HELPER, UnmountError, said, unmount_entry};
 
@@ -123,8 +123,7 @@ fn with_helper(place: &Path, options: &Options, read_only: bool) -> io::Result<O
 }
 
 fn helper_options(options: &Options, read_only: bool) -> String {
-    // A comma would end the name in the list of options, a backslash is its escape.
-    let source = options.source.replace([',', '\\'], "_");
+    let source = named_by_helper(&options.source);
     let subtype = &options.subtype;
     let mut list = format!("fsname={source},subtype={subtype},default_permissions");
     for (wanted, name) in [

@@ -22,6 +22,8 @@ pub struct Entry {
     pub place: PathBuf,
     /// The kind of file system, such as `ext4` or `fuse.pagewell`.
     pub kind: String,
+    /// What it is of, as the program that mounted it has called it.
+    pub source: String,
     /// The owner of the mount, as FUSE has it (`user_id=`).
     pub user: Option<u32>,
 }
@@ -33,12 +35,24 @@ impl Entry {
         self.kind.strip_prefix(FUSE) == Some(SUBTYPE)
     }
 
+    /// Whether it is of this source. Without root some characters of that are shown as `_`.
+    #[must_use]
+    pub fn shows(&self, source: &str) -> bool {
+        self.source == source || self.source == named_by_helper(source)
+    }
+
     /// Whether the program that served it has ended. The kernel answers from memory for long after,
     /// so this asks that program, if there is one.
     #[must_use]
     pub fn has_died(&self) -> bool {
         self.is_ours() && rustix::fs::statfs(&self.place).err() == Some(Errno::NOTCONN)
     }
+}
+
+/// How the helper is given the name of a source: a comma would end it in the list of options, a
+/// backslash is its escape.
+pub(crate) fn named_by_helper(source: &str) -> String {
+    source.replace([',', '\\'], "_")
 }
 
 /// What is mounted on `place`, the last of several.
@@ -76,6 +90,7 @@ fn entry(fields: &[&[u8]]) -> Option<Entry> {
         device: text(device),
         place: OsString::from_vec(plain(place)).into(),
         kind: text(kind),
+        source: text(&plain(fields.get(dash + 2).copied().unwrap_or_default())),
         user: user.and_then(|user| text(user).parse().ok()),
     })
 }
@@ -87,7 +102,7 @@ mod tests {
     #[test]
     fn mounts_are_found_by_their_written_name_and_the_last_counts() {
         let list = b"22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n\
-            30 22 0:40 / /mnt/a\\040b ro - fuse.pagewell x.iso ro,user_id=1000,group_id=7\n\
+            30 22 0:40 / /mnt/a\\040b ro - fuse.pagewell x\\0401,2.iso ro,user_id=1000,group_id=7\n\
             31 30 0:41 / /mnt/a\\040b rw - tmpfs tmpfs rw\n\
             broken\n";
         let on = |place: &str| entries(list).rfind(|entry| entry.place == Path::new(place));
@@ -98,6 +113,12 @@ mod tests {
         assert_eq!(on("/mnt/a"), None);
         let ours = entries(list).find(Entry::is_ours).unwrap();
         assert_eq!(ours.place, Path::new("/mnt/a b"));
+        assert!(ours.shows("x 1,2.iso") && !ours.shows("x"));
+        let of_helper = Entry {
+            source: "x_y".to_owned(),
+            ..ours.clone()
+        };
+        assert!(of_helper.shows("x,y") && !of_helper.shows("x,z"));
         assert_eq!((ours.device.as_str(), ours.user), ("0:40", Some(1000)));
     }
 }

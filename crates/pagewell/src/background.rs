@@ -84,6 +84,11 @@ impl Child {
     }
 }
 
+/// Whether a system log takes what is said in the background.
+pub(crate) fn is_heard() -> bool {
+    connect(Path::new(SOCKET)).is_some()
+}
+
 /// Facility daemon, level notice.
 const PRIORITY: u8 = 3 << 3 | 5;
 /// Longer lines are sent in pieces.

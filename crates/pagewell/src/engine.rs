@@ -259,6 +259,16 @@ impl Engine {
         arguments.writing(state_directory.as_deref(), creates_at_once)
     }
 
+    /// Folders in which files are made, each with the option that names it; with `staging` that of
+    /// what is written to buckets.
+    pub(crate) fn folders(&self, staging: bool) -> Vec<(&'static str, PathBuf)> {
+        let tier = self.tier_place.as_ref().map(|(folder, _)| folder.clone());
+        let tier = tier.map(|folder| ("--cache-dir", folder));
+        let writing = staging.then(|| self.writing(false).ok()).flatten();
+        let staging = writing.map(|writing| ("--staging-dir", writing.staging_dir));
+        tier.into_iter().chain(staging).collect()
+    }
+
     /// The cache, made now if there is none.
     pub(crate) fn cache(&self) -> anyhow::Result<&Cache> {
         if let Some(cache) = self.cache.get() {

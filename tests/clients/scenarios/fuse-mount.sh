@@ -121,7 +121,7 @@ exec 7<&-
 kill -CONT "$SERVER"
 stop_server
 
-# That left a mount without a program; it is named, and can be taken away.
+# That left a mount without a program; the next one takes it away.
 refuses() { # STATUS TEXT ARGUMENT...
     local expected=$1 text=$2 status=0
     shift 2
@@ -132,8 +132,11 @@ refuses() { # STATUS TEXT ARGUMENT...
     [ ! -s "$SCRATCH/out" ] || fail "something on standard output: $*"
     grep -qF -- "$text" "$SCRATCH/err" || fail "'$text' is not named: $*"
 }
-refuses 1 'a mount whose program died' mount ram:1m "$MOUNT"
-"$PAGEWELL" umount --lazy "$MOUNT"
+! ls "$MOUNT" >"$SCRATCH/out" 2>&1 || fail 'a mount without a program can be read'
+"$PAGEWELL" mount ram:1m "$MOUNT" 2>"$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+grep -q 'took away a mount whose program had died' "$SCRATCH/err" || fail "$(cat "$SCRATCH/err")"
+refuses 1 'ram:1m is mounted there already' mount ram:1m "$MOUNT"
+"$PAGEWELL" umount "$MOUNT"
 refuses 1 "nothing is mounted on $MOUNT" umount "$MOUNT"
 refuses 1 "$SCRATCH/absent" mount "$SCRATCH/absent" "$MOUNT"
 refuses 1 "$SCRATCH/absent" mount --foreground ram:1m "$SCRATCH/absent"

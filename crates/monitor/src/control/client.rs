@@ -168,6 +168,9 @@ impl fmt::Display for Peer {
 pub enum Ended {
     /// All data is written.
     Written,
+    /// So many bytes are durable on this machine alone, and go where they belong when the source is
+    /// mounted again.
+    Kept(u64),
     /// Unmounted, but still in use: copied into another mount namespace, as containers do.
     UsedElsewhere,
 }
@@ -235,6 +238,9 @@ impl Ending {
                 (Ok(_), _) if line == "done" => return Ok(Ended::Written),
                 (Ok(_), _) if line == "used" && began.elapsed() < USED_WAIT => {}
                 (Ok(_), _) if line == "used" => return Ok(Ended::UsedElsewhere),
+                (Ok(_), Some(("kept", bytes))) => {
+                    return Ok(Ended::Kept(bytes.parse().unwrap_or(u64::MAX)));
+                }
                 (Ok(_), Some(("lost", reason))) => return Err(anyhow!("{reason}")),
                 (Ok(_), Some(("left", bytes))) => progress(bytes.parse().unwrap_or(0)),
                 _ => bail!(
@@ -325,7 +331,12 @@ mod tests {
     #[test]
     fn an_asker_is_told_what_is_left_and_how_it_ended() {
         let own = rustix::process::geteuid().as_raw();
-        for (number, lost) in [(0, None), (1, Some("7 bytes\nare lost"))] {
+        let endings = [
+            (0, Ok(Ended::Written)),
+            (1, Err("7 bytes\nare lost")),
+            (2, Ok(Ended::Kept(9))),
+        ];
+        for (number, ended) in endings {
             let kind = format!("mount/test:{number}");
             let control = Control::start(&kind, unmounted_soon()).unwrap();
             let mut ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
@@ -334,11 +345,11 @@ mod tests {
             let (told, heard) = std::sync::mpsc::channel();
             let waiting = std::thread::spawn(move || ending.wait(|left| told.send(left).unwrap()));
             heard.recv().unwrap();
-            control.finish(lost);
+            control.finish(ended);
             let result = waiting.join().unwrap();
             assert_eq!(
-                result.err().map(|error| error.to_string()),
-                lost.map(|text| text.replace('\n', " "))
+                result.map_err(|error| error.to_string()),
+                ended.map_err(|text| text.replace('\n', " "))
             );
             drop(control);
             assert!(peer.counters().is_err());
@@ -369,7 +380,7 @@ mod tests {
         let control = Control::start("mount/test:5", || true).unwrap();
         let own = rustix::process::geteuid().as_raw();
         let mut ending = ending_of("test:5", Some(own)).unwrap();
-        control.finish(None);
+        control.finish(Ok(Ended::Written));
         assert_eq!(ending.wait(|_| {}).unwrap(), Ended::Written);
         let _ = gone.join().unwrap();
         drop(control);
@@ -386,7 +397,7 @@ mod tests {
             let device = format!("test:at-once-{number}");
             let control = Control::start(&format!("mount/{device}"), unmounted_soon()).unwrap();
             let mut ending = ending_of(&device, Some(own)).unwrap();
-            control.finish(None);
+            control.finish(Ok(Ended::Written));
             drop(control);
             assert_eq!(ending.wait(|_| {}).unwrap(), Ended::Written, "{number}");
         }

@@ -15,7 +15,8 @@
 //!   "disconnect ADDRESS\n" -> how many connections of that client were ended
 //!   "reload\n" -> when the configuration was read again, "done LINE\n" or "refused LINE\n"
 //!   "end\n"  -> twice a second "used\n" while the kernel has users of the mount, then
-//!               "left BYTES\n", at last "done\n" or "lost REASON\n"
+//!               "left BYTES\n", at last "done\n", "lost REASON\n", or "kept BYTES\n" of
+//!               what is durable on this machine and not yet where it belongs
 //! ```
 
 mod client;

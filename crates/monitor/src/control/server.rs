@@ -10,7 +10,7 @@ use std::time::Duration;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::{names, served};
 
-use super::{PREFIX, other_end};
+use super::{Ended, PREFIX, other_end};
 use crate::acceptor::Acceptor;
 use crate::metrics::Snapshot;
 
@@ -91,11 +91,12 @@ impl Control {
         })
     }
 
-    /// Reports the ending to all askers: all data written, or the loss.
-    pub fn finish(&self, lost: Option<&str>) {
-        let line = match lost {
-            None => "done\n".to_owned(),
-            Some(reason) => format!("lost {}\n", reason.replace('\n', " ")),
+    /// Reports the ending to all askers: what was written where, or the loss.
+    pub fn finish(&self, ended: Result<Ended, &str>) {
+        let line = match ended {
+            Ok(Ended::Kept(bytes)) => format!("kept {bytes}\n"),
+            Ok(Ended::Written | Ended::UsedElsewhere) => "done\n".to_owned(),
+            Err(reason) => format!("lost {}\n", reason.replace('\n', " ")),
         };
         let mut state = self.shared.state.lock();
         state.ending = Some(line);

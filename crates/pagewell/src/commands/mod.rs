@@ -15,6 +15,7 @@ pub(crate) mod man;
 pub(crate) mod mount;
 mod mount_configured;
 pub(crate) mod mount_options;
+mod mount_place;
 pub(crate) mod probe;
 pub(crate) mod reload;
 pub(crate) mod sandbox_probe;

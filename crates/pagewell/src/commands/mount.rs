@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use pagewell_counters::names;
 use pagewell_fs::Finish;
 use pagewell_fuse::{Mounted, Options, UnmountError, mounted_on, users_of};
-use pagewell_monitor::control::Control;
+use pagewell_monitor::control::{Control, Ended};
 use pagewell_monitor::http::place::Place;
 use pagewell_monitor::metrics::snapshot;
 use pagewell_monitor::status::{ExportStatus, Status};
 
 use super::mount_configured::{Chosen, mount_all};
 use super::mount_options::Wanted;
+use super::mount_place;
 use super::serving::{ANSWER_WAIT, HttpArguments, announce, start_http, wait_for};
 use crate::allocator;
 use crate::background::{self, Side, SystemLog};
@@ -138,6 +140,8 @@ pub(crate) struct MountArguments {
     log: LogArguments,
 }
 
+const NO_LOG: &str =
+    "nothing listens at /dev/log: what it says later is lost (--foreground shows it)";
 const NO_WRITE_BACK: &str = "its length is fixed, so that the kernel keeps no written data of it: \
                              what goes past the end would be lost";
 
@@ -197,14 +201,11 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
             .open(shown, Purpose::Read, &engine)
             .map(|_| Outcome::Done);
     }
-    let side = if arguments.foreground {
-        None
-    } else {
-        match background::detach().context("cannot go to the background")? {
-            Side::Parent(code) => std::process::exit(code),
-            Side::Child(child) => Some(child),
-        }
-    };
+    prepare(&chosen, &wanted, &engine)?;
+    if !arguments.foreground && !background::is_heard() {
+        engine.note(NO_LOG.to_owned());
+    }
+    let side = detached(arguments.foreground)?;
     snapshot::start_clock();
     allocator::keep_little();
     let (told, events) = channel();
@@ -250,6 +251,25 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let written = serve_until_unmounted(&mounted, told, &events);
     drop(http);
     tell_ending(mounted.place(), written, control, log)
+}
+
+/// The process in the background, where it goes there; the other one ends here when that is ready.
+fn detached(foreground: bool) -> anyhow::Result<Option<background::Child>> {
+    if foreground {
+        return Ok(None);
+    }
+    match background::detach().context("cannot go to the background")? {
+        Side::Parent(code) => std::process::exit(code),
+        Side::Child(child) => Ok(Some(child)),
+    }
+}
+
+/// Looks at the place before anything is opened, and makes it free.
+fn prepare(chosen: &Chosen, wanted: &Wanted, engine: &Engine) -> anyhow::Result<()> {
+    let folders = engine.folders(chosen.source.is_object() && !wanted.options.read_only);
+    let folders = folders.iter().map(|(option, folder)| (*option, &**folder));
+    mount_place::check_folders(&chosen.place, folders)?;
+    mount_place::make_way(&chosen.place, &wanted.options.source)
 }
 
 /// The page cache that a mount of this source needs.
@@ -301,8 +321,13 @@ fn tell_ending(
     log: Option<SystemLog>,
 ) -> anyhow::Result<Outcome> {
     let lost = written.as_ref().err().map(one_line);
+    let kept = u64::try_from(names::STAGING_JOURNALED_BYTES.get()).unwrap_or(0);
+    let ended = match kept {
+        0 => Ended::Written,
+        bytes => Ended::Kept(bytes),
+    };
     if let Some(control) = control {
-        control.finish(lost.as_deref());
+        control.finish(lost.as_deref().map_or(Ok(ended), Err));
     }
     let Some(log) = log else {
         return written.map(|()| Outcome::Done);
@@ -310,6 +335,7 @@ fn tell_ending(
     let place = place.display();
     match &lost {
         Some(lost) => report(&format!("{place}: {lost}")),
+        None if kept > 0 => report(&format!("{place}: unmounted; {}", mount_place::waits(kept))),
         None => note(&format!("{place}: unmounted, and all is written")),
     }
     log.close();

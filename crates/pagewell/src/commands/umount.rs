@@ -9,6 +9,7 @@ use pagewell_fuse::{UnmountError, mounted_on, unmount, unmount_entry};
 use pagewell_monitor::control::{Ended, Ending, ending_of};
 
 use super::mount::named_users;
+use super::mount_place::{resolved, waits};
 use crate::failure::{Outcome, report};
 use crate::progress::Progress;
 
@@ -92,7 +93,9 @@ fn wait_for_end(mut ending: Ending, place: &Path) -> anyhow::Result<()> {
             PROCESS_WAIT.as_secs()
         ));
     }
-    told.with_context(|| format!("{place} is unmounted"))?;
+    if let Ended::Kept(bytes) = told.with_context(|| format!("{place} is unmounted"))? {
+        report(&format!("{place} is unmounted; {}", waits(bytes)));
+    }
     Ok(())
 }
 
@@ -109,18 +112,4 @@ fn wait_until_written(ending: &mut Ending) -> anyhow::Result<Ended> {
         progress.add(before.saturating_sub(left));
         left_before = Some(left.min(before));
     })
-}
-
-/// The place without symbolic links. Looking at the mount itself would ask the program that serves
-/// it, which may be gone: then the last name is taken as it is.
-fn resolved(place: &Path) -> anyhow::Result<PathBuf> {
-    if let Ok(found) = std::fs::canonicalize(place) {
-        return Ok(found);
-    }
-    let shown = || place.display().to_string();
-    let absolute = std::path::absolute(place).with_context(shown)?;
-    match (absolute.parent(), absolute.file_name()) {
-        (Some(parent), Some(name)) => Ok(parent.canonicalize().with_context(shown)?.join(name)),
-        _ => Ok(absolute),
-    }
 }

@@ -22,6 +22,7 @@ mod images;
 mod left_behind;
 mod logging;
 mod managed;
+mod mounting;
 mod page;
 mod reading;
 mod refusals;
