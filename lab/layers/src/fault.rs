@@ -40,7 +40,6 @@ pub struct Rule {
 
 impl Rule {
     /// Requests fail, at the first byte of the range.
-    #[must_use]
     pub const fn error(errno: Errno) -> Self {
         Self {
             operation: None,
@@ -54,7 +53,6 @@ impl Rule {
     }
 
     /// Requests are held back until they are released.
-    #[must_use]
     pub const fn stall() -> Self {
         let error = None;
         Self {
@@ -153,7 +151,6 @@ impl Fault {
     }
 
     /// A way to change the rules and to end stalls.
-    #[must_use]
     pub fn handle(&self) -> FaultHandle {
         self.handle.clone()
     }
@@ -197,13 +194,11 @@ impl FaultHandle {
     }
 
     /// Requests held back now.
-    #[must_use]
     pub fn stalled(&self) -> usize {
         self.timer.waiting()
     }
 
     /// How often any rule fired.
-    #[must_use]
     pub fn fired(&self) -> u64 {
         self.shared.fired.load(Ordering::Relaxed)
     }

@@ -26,7 +26,6 @@ pub struct Pattern {
 
 impl Pattern {
     /// A device of so many bytes. Other seeds give other bytes.
-    #[must_use]
     pub fn new(length_bytes: u64, seed: u64) -> Self {
         Self {
             name: format!("pattern:{length_bytes}:{seed}"),

@@ -36,13 +36,11 @@ pub struct Counts {
 
 impl Counts {
     /// Of one kind.
-    #[must_use]
     pub fn of(&self, kind: Kind) -> Count {
         self.by_kind.get(&kind).copied().unwrap_or_default()
     }
 
     /// Of all kinds.
-    #[must_use]
     pub fn all(&self) -> Count {
         let mut all = Count::default();
         for count in self.by_kind.values() {
@@ -54,13 +52,11 @@ impl Counts {
     }
 
     /// How many connections clients made.
-    #[must_use]
     pub const fn connections(&self) -> u64 {
         self.connections
     }
 
     /// `{"connections": 1, "all": {"requests": 2, ...}, "get": {...}}`.
-    #[must_use]
     pub fn to_json(&self) -> Value {
         let mut object = Map::new();
         object.insert("connections".to_owned(), self.connections.into());
@@ -104,7 +100,6 @@ pub struct Seen {
 
 impl Seen {
     /// The value of a field of the head.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         let mut fields = self.head.iter().skip(1);
         fields.find_map(|line| {

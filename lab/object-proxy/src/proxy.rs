@@ -56,7 +56,6 @@ impl Proxy {
     }
 
     /// Where it listens.
-    #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -68,13 +67,11 @@ impl Proxy {
 
     /// What was counted. A request is in it before the server gets it, and bytes before their
     /// receiver.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 
     /// The requests that came since the counts were zero; of very many the last ones.
-    #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.shared.seen()
     }
@@ -86,7 +83,6 @@ impl Proxy {
 
     /// Waits until a request or a reply is held ([`crate::Fault::Wait`], [`crate::Fault::HoldAt`]);
     /// whether one is within this time.
-    #[must_use]
     pub fn wait_until_held(&self, most: Duration) -> bool {
         self.shared.wait_until_held(most)
     }

@@ -55,7 +55,6 @@ pub struct Rule {
 
 impl Rule {
     /// What happens to every request.
-    #[must_use]
     pub const fn new(fault: Fault) -> Self {
         Self {
             kind: None,

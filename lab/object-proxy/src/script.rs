@@ -25,7 +25,6 @@ pub struct Script {
 
 impl Script {
     /// On this line nothing happens.
-    #[must_use]
     pub const fn on(link: Link) -> Self {
         let rules = Vec::new();
         Self { link, rules }

@@ -310,7 +310,7 @@ fn counted(
     [one, own]: [&Seen; 2],
 ) -> anyhow::Result<Counted> {
     let all = f64::from(2 * arguments.done());
-    #[allow(clippy::cast_precision_loss)] // far below 2^52
+    // Far below 2^52.
     let each = |count: u64| count as f64 / all;
     let places = |(writes, symbols): &Seen| -> anyhow::Result<Vec<_>> {
         let places = writes.shared();

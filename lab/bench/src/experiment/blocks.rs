@@ -285,7 +285,7 @@ impl<S: Store> BlockBuffers<S> {
     }
 
     /// The parts of a range in each block: its number, bytes of the block, bytes of the range.
-    #[allow(clippy::cast_possible_truncation)] // inside a block, or memory that exists
+    // Inside a block, or memory that exists.
     fn parts(
         &self,
         offset: u64,
@@ -310,7 +310,7 @@ impl<S: Store> BlockBuffers<S> {
         match state.blocks.entry(number) {
             Entry::Occupied(found) => Ok(found.into_mut()),
             Entry::Vacant(place) => {
-                #[allow(clippy::cast_possible_truncation)] // memory that exists
+                // Memory that exists.
                 let mut bytes = vec![0; self.block_bytes as usize];
                 self.store.load(number * self.block_bytes, &mut bytes)?;
                 Ok(place.insert(Block {
@@ -323,7 +323,7 @@ impl<S: Store> BlockBuffers<S> {
     }
 
     /// Starts the writes of what is dirty of some blocks.
-    #[allow(clippy::cast_possible_truncation)] // inside a block
+    // Inside a block.
     fn start(&self, mut state: MutexGuard<'_, State>, numbers: impl IntoIterator<Item = u64>) {
         let mut all = Vec::new();
         for number in numbers {

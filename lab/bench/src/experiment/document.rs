@@ -7,7 +7,6 @@ use super::session::Session;
 
 /// The document of a run: `schema`, `environment`, `rows`, and besides them `verdicts`, `notes`
 /// and `failures`.
-#[must_use]
 pub fn document(environment: &Environment, session: &Session) -> Value {
     let rows: Vec<Value> = session.rows().iter().map(super::Row::json).collect();
     let verdicts = session.verdicts().iter().map(|verdict| {

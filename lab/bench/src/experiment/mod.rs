@@ -81,7 +81,6 @@ pub const SECTOR_BYTES: u64 = 2 << 10;
 
 /// A cache of this size with everything off: requests of 2 KiB, one at a time and as they come, as
 /// HSFS made them.
-#[must_use]
 pub fn baseline(size_bytes: u64) -> CacheOptions {
     CacheOptions {
         read_ahead: ReadAheadRule::Off,
@@ -120,13 +119,11 @@ macro_rules! experiments {
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// Its name on the command line and in rows.
-            #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text,)* }
             }
 
             /// One sentence.
-            #[must_use]
             pub const fn about(self) -> &'static str {
                 match self { $(Self::$name => $about,)* }
             }
@@ -148,7 +145,6 @@ experiments! {
 
 impl Experiment {
     /// The one of this name.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         let mut all = Self::ALL.iter().copied();
         all.find(|experiment| experiment.name() == name)

@@ -31,7 +31,6 @@ named! {
 
 impl Role {
     /// Its title for people.
-    #[must_use]
     pub const fn title(self) -> &'static str {
         match self {
             Self::Baseline => "baseline",
@@ -119,14 +118,12 @@ pub struct Picture {
 
 impl Axis {
     /// Equal steps.
-    #[must_use]
     pub fn linear(label: &str) -> Self {
         let (label, logarithmic) = (label.to_owned(), false);
         Self { label, logarithmic }
     }
 
     /// Steps of ten times.
-    #[must_use]
     pub fn logarithmic(label: &str) -> Self {
         let (label, logarithmic) = (label.to_owned(), true);
         Self { label, logarithmic }
@@ -149,7 +146,6 @@ impl Picture {
     }
 
     /// Cases with a number for each role, in the order of [`Role::ALL`].
-    #[must_use]
     pub fn cases(
         title: &str,
         text: &str,
@@ -177,7 +173,6 @@ impl Picture {
     }
 
     /// How many of all requests had which size, in percent.
-    #[must_use]
     pub fn sizes(title: &str, text: &str, counted: &[(Role, &str, SizeHistogram)]) -> Self {
         let axes = [Axis::linear("size"), Axis::linear("% of the requests")];
         let mut picture = Self::new(Kind::Cases, title, text, axes);
@@ -219,7 +214,6 @@ impl Picture {
     }
 
     /// Where the first requests went, in the order in which they came.
-    #[must_use]
     pub fn order(title: &str, text: &str, counted: &[Named<'_, [(u64, usize)]>]) -> Self {
         let all = counted.iter().flat_map(|(_, _, places)| *places);
         let furthest = all.map(|(offset, _)| *offset).max().unwrap_or(0);
@@ -243,7 +237,6 @@ impl Picture {
     }
 
     /// How long operations took; times are multiplied by `factor`.
-    #[must_use]
     pub fn latencies(title: &str, text: &str, factor: f64, counted: &[Named<'_, Latency>]) -> Self {
         let axes = [
             Axis::linear("part of the operations"),
@@ -273,7 +266,6 @@ impl Picture {
 
     /// How much was done in each second; seconds are multiplied by `factor`, amounts divided by
     /// `unit`.
-    #[must_use]
     pub fn timeline(
         (title, text): (&str, &str),
         axes: [&str; 2],
@@ -346,7 +338,6 @@ pub(super) fn values_of(cases: &mut Vec<Case>, name: String) -> &mut [Option<f64
 }
 
 /// A number with four digits, and commas between thousands.
-#[must_use]
 pub(super) fn plain(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -354,7 +345,7 @@ pub(super) fn plain(value: f64) -> String {
     if value.abs() >= 1000.0 {
         return pagewell_load::report::rate(value);
     }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 12
+    // 0 to 12.
     let decimals = (3.0 - value.abs().log10().floor()).clamp(0.0, 12.0) as usize;
     let text = format!("{value:.decimals$}");
     match text.contains('.') {

@@ -53,7 +53,6 @@ pub struct Session {
 
 impl Session {
     /// A run that begins now.
-    #[must_use]
     pub fn new(options: Options) -> Self {
         Self {
             options,
@@ -69,13 +68,11 @@ impl Session {
     }
 
     /// How to run.
-    #[must_use]
     pub fn options(&self) -> Options {
         self.options
     }
 
     /// When the time is over: for loops that run on other threads.
-    #[must_use]
     pub fn deadline(&self) -> Instant {
         self.started + self.options.time_max
     }
@@ -150,7 +147,6 @@ impl Session {
     }
 
     /// The pictures.
-    #[must_use]
     pub fn pictures(&self) -> &[Picture] {
         &self.pictures
     }
@@ -162,13 +158,11 @@ impl Session {
     }
 
     /// What was measured.
-    #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
     /// What must hold.
-    #[must_use]
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
     }
@@ -179,13 +173,11 @@ impl Session {
     }
 
     /// Why experiments ended early.
-    #[must_use]
     pub fn failures(&self) -> &[String] {
         &self.failures
     }
 
     /// Whether everything ran and no verdict is a failure: [`Verdict::outcome`].
-    #[must_use]
     pub fn is_good(&self) -> bool {
         let is_failed = |verdict: &Verdict| verdict.outcome() == Outcome::Failed;
         self.failures.is_empty() && !self.verdicts.iter().any(is_failed)

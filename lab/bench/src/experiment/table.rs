@@ -16,7 +16,6 @@ const COLUMNS: &str = "\
 const NUMBERS: Range<usize> = 4..8;
 
 /// Notes, table, verdicts and failures of a run.
-#[must_use]
 pub fn text(session: &Session) -> String {
     let mut text = String::new();
     let mut experiments: Vec<&str> = session.rows().iter().map(|row| row.experiment).collect();

@@ -115,7 +115,6 @@ pub struct Mechanism {
 
 impl Mechanism {
     /// A device of this length, its head at the first byte.
-    #[must_use]
     pub fn new(parameters: Parameters, length_bytes: u64) -> Self {
         Self {
             parameters,
@@ -129,7 +128,6 @@ impl Mechanism {
     }
 
     /// Sums since the beginning.
-    #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
     }

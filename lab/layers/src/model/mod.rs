@@ -81,13 +81,11 @@ impl Model {
     }
 
     /// What it is like.
-    #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
     /// Sums over all requests taken so far, those that are not complete yet included.
-    #[must_use]
     pub fn totals(&self) -> Totals {
         self.mechanism.lock().totals()
     }

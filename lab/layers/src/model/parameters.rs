@@ -147,7 +147,6 @@ impl Parameters {
     }
 
     /// Whether going to another place costs time.
-    #[must_use]
     pub fn rotational(&self) -> bool {
         self.seek != Seek::None
     }

@@ -23,7 +23,7 @@ pub struct Damage {
 }
 
 /// An index below `bound`.
-#[allow(clippy::cast_possible_truncation)] // below `bound`
+// Below `bound`.
 fn below(random: &mut Random, bound: usize) -> usize {
     random.below(bound as u64) as usize
 }

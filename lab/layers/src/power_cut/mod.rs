@@ -114,7 +114,6 @@ impl PowerCut {
     }
 
     /// A way to cut the power.
-    #[must_use]
     pub fn handle(&self) -> PowerCutHandle {
         PowerCutHandle(self.shared.clone())
     }
@@ -150,20 +149,17 @@ impl PowerCutHandle {
     }
 
     /// Whether the power is cut.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.0.state.lock().power != Power::On
     }
 
     /// Bytes of writes that a cut would damage.
-    #[must_use]
     pub fn unflushed_bytes(&self) -> usize {
         self.0.state.lock().log.bytes()
     }
 
     /// Waits until the power has been cut and the device below is as it stays, or the layer is
     /// gone. Must not be called by a completion.
-    #[must_use]
     pub fn wait(&self) -> Damage {
         let mut state = self.0.state.lock();
         loop {

@@ -42,7 +42,6 @@ impl Counted {
 
 impl Stats {
     /// Counts what goes to `inner`.
-    #[must_use]
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let pairs = Issuer::ALL.into_iter();
         let pairs = pairs.flat_map(|issuer| OPERATIONS.map(|operation| (issuer, operation)));
@@ -59,7 +58,6 @@ impl Stats {
     }
 
     /// All that was counted so far.
-    #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         let mut counted = self.counted.lock();
         let time = self.began.elapsed();

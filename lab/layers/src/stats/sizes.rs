@@ -35,7 +35,7 @@ impl SizeHistogram {
 
     /// Counts a request of so many bytes.
     pub(super) fn count(&mut self, length: usize) {
-        #[allow(clippy::cast_possible_truncation)] // fits
+        // Fits.
         let bucket = (length / STEP as usize).min(BUCKETS - 1);
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
@@ -43,7 +43,6 @@ impl SizeHistogram {
     }
 
     /// Requests of `from` to, not including, `to` bytes, both multiples of 2048.
-    #[must_use]
     pub fn between(&self, from: u64, to: u64) -> u64 {
         let rows = (0u64..).map(|row| row * STEP).zip(&self.counts);
         let rows = rows.filter(|(value, _)| (from..to).contains(value));
@@ -51,7 +50,6 @@ impl SizeHistogram {
     }
 
     /// All requests.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
@@ -101,7 +99,7 @@ fn write_row(
     total: u64,
 ) -> fmt::Result {
     let signs = (SIGNS as f64 * count as f64 / total as f64).round();
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to 40
+    // 0 to 40.
     let signs = "@".repeat((signs as usize).min(SIGNS));
     writeln!(formatter, "{value:>16} |{signs:<SIGNS$} {count:<9}")
 }

@@ -55,7 +55,6 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// What happened after `earlier` was taken from the same device.
-    #[must_use]
     pub fn difference(&self, earlier: &Self) -> Self {
         let flows = self.flows.iter().zip(&earlier.flows);
         let less = |now: &[u64], before: &[u64]| {
@@ -89,13 +88,11 @@ impl Snapshot {
     }
 
     /// Reads and writes submitted.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.count(Operation::Read) + self.count(Operation::Write)
     }
 
     /// Requests of one operation submitted.
-    #[must_use]
     pub fn count(&self, operation: Operation) -> u64 {
         let flows = self.flows.iter();
         let flows = flows.filter(|flow| flow.operation == operation);
@@ -103,13 +100,11 @@ impl Snapshot {
     }
 
     /// Writes submitted that were durable by themselves.
-    #[must_use]
     pub fn durable(&self) -> u64 {
         self.flows.iter().map(|flow| flow.durable).sum()
     }
 
     /// Bytes transferred.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.flows.iter().map(|flow| flow.bytes).sum()
     }
@@ -120,7 +115,6 @@ impl Snapshot {
     }
 
     /// Sizes of the requests of one issuer, or of all.
-    #[must_use]
     pub fn sizes(&self, issuer: Option<Issuer>) -> SizeHistogram {
         let mut sum = SizeHistogram::default();
         for flow in &self.flows {
@@ -132,7 +126,6 @@ impl Snapshot {
     }
 
     /// Requests outstanding, as a mean over the time.
-    #[must_use]
     pub fn outstanding_mean(&self) -> f64 {
         let time = self.time.as_secs_f64();
         if time > 0.0 {

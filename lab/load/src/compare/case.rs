@@ -67,7 +67,6 @@ pub enum Rate {
 
 impl Rate {
     /// The unit.
-    #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
             Self::Megabytes => "MB/s",
@@ -143,7 +142,6 @@ impl Case {
 }
 
 /// All cases of serving a directory that [`prepare_directory`] made, each for `duration`.
-#[must_use]
 pub fn serve_cases(duration: Duration) -> Vec<Case> {
     let mut write = Case::new(Workload::Write, WRITE_FILE, 128 * KIB, 16).limits(1);
     write.load.file_bytes = Some(WRITE_FILE_BYTES);
@@ -199,7 +197,6 @@ fn small_cases() -> Vec<Case> {
 }
 
 /// Reads, writes and GETATTR at once on 64 connections: how much memory a server takes for it.
-#[must_use]
 pub fn memory_case(duration: Duration) -> Case {
     let mut case = Case::new(Workload::Mix, RANDOM_FILE, 128 << 10, 8).connections(64);
     case.load.duration = Some(duration);

@@ -2,7 +2,6 @@
 
 /// `text` with everything between the lines `<!-- NAME begin -->` and `<!-- NAME end -->`
 /// replaced; `None` when the two lines are not there in this order.
-#[must_use]
 pub fn replace_between(text: &str, name: &str, part: &str) -> Option<String> {
     let begin = format!("<!-- {name} begin -->");
     let end = format!("<!-- {name} end -->");

@@ -35,7 +35,6 @@ pub enum Beside {
 
 impl Required {
     /// At least `factor` times the rate.
-    #[must_use]
     pub(super) const fn rate(beside: Beside, factor: f64) -> Self {
         Self {
             measure: Measure::Rate,

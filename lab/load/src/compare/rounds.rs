@@ -77,13 +77,11 @@ impl CaseResult {
     }
 
     /// Of one number of each run of a server: the middle and the spread.
-    #[must_use]
     pub fn spread(&self, server: usize, of: impl Fn(&Measurement) -> f64) -> Option<Spread> {
         Spread::of(&self.runs.get(server)?.iter().map(of).collect::<Vec<f64>>())
     }
 
     /// The first server's rate over another's, round by round.
-    #[must_use]
     pub fn ratio(&self, other: usize) -> Option<Spread> {
         self.factor(other, |run| self.rate(run))
     }
@@ -98,7 +96,6 @@ impl CaseResult {
     }
 
     /// The speed of a run in the unit of the case.
-    #[must_use]
     pub fn rate(&self, run: &Measurement) -> f64 {
         let count = match self.case.rate {
             Rate::Megabytes => number(run.bytes) / 1e6,

@@ -15,7 +15,6 @@ const LAST_COLUMNS: &str =
     "p50 us | p99 us | system calls/op | server CPU us/op | client CPU us/op";
 
 /// A row for each server of each case.
-#[must_use]
 pub fn table(servers: &[Server], results: &[CaseResult]) -> Table {
     let own = servers.first().map_or("", |server| server.name.as_str());
     let beside = format!("{own} / it");
@@ -57,7 +56,6 @@ fn row_cells(servers: &[Server], result: &CaseResult, server: usize) -> Vec<Stri
 
 /// One row for each case and server that did it: `enhanced` is the first server, `baseline`
 /// the others.
-#[must_use]
 pub fn rows(servers: &[Server], results: &[CaseResult]) -> Vec<Row> {
     let mut rows = Vec::new();
     for result in results {

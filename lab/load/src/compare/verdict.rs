@@ -11,7 +11,6 @@ const OWN_BYTES_MAX: u64 = 64 << 20;
 /// The requirements on the first server, beside others, and on its memory.
 ///
 /// What could not be measured is not met; a server that did not take part requires nothing.
-#[must_use]
 pub fn verdicts(servers: &[Server], results: &[CaseResult], memory: &CaseResult) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
     for result in results {

@@ -50,7 +50,7 @@ impl Outgoing {
             encoder.raw(&[0; 3][..data_bytes.wrapping_neg() & 3]);
         }
         let bytes = encoder.position() - start + data_bytes;
-        #[allow(clippy::cast_possible_truncation)] // blocks are at most a few MiB
+        // Blocks are at most a few MiB.
         encoder.patch_u32(start, (bytes - MARKER_BYTES) as u32 | LAST_FRAGMENT);
         if data_bytes > 0 {
             self.inserts.push((data_position, data_bytes));

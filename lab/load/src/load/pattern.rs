@@ -10,7 +10,6 @@ use std::path::Path;
 use pagewell_layers::Pattern;
 
 /// The bytes of every file that is checked.
-#[must_use]
 pub fn pattern() -> Pattern {
     Pattern::new(u64::MAX, 0)
 }

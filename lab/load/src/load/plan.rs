@@ -58,7 +58,6 @@ pub struct Load {
 
 impl Load {
     /// One connection and one call at a time, 128 KiB blocks, 3 seconds.
-    #[must_use]
     pub fn new(workload: Workload, path: &str) -> Self {
         Self {
             workload,

@@ -82,7 +82,7 @@ impl Slots {
             xid: 0,
             waiting: None,
         };
-        #[allow(clippy::cast_possible_truncation)] // at most DEPTH_MAX
+        // At most DEPTH_MAX.
         let free = (0..depth as u32).rev().collect();
         Self {
             slots: vec![empty; depth],

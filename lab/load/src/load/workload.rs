@@ -30,7 +30,6 @@ named! {
 
 impl Workload {
     /// Whether it moves file data, so that blocks and sizes mean something.
-    #[must_use]
     pub const fn moves_data(self) -> bool {
         match self {
             Self::Read | Self::RandomRead | Self::Write | Self::RandomWrite | Self::Mix => true,
@@ -39,7 +38,6 @@ impl Workload {
     }
 
     /// Whether it writes.
-    #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::RandomWrite | Self::Mix)
     }

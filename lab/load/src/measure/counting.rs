@@ -9,14 +9,12 @@ pub struct Counting(Vec<(&'static str, u64)>);
 
 impl Counting {
     /// Reads them all.
-    #[must_use]
     pub fn begin() -> Self {
         let read = counters().map(|counter| (counter.name, counter.get()));
         Self(read.collect())
     }
 
     /// By how much one has grown since.
-    #[must_use]
     pub fn of(&self, counter: &Counter) -> u64 {
         let before = self.0.iter().find(|(name, _)| *name == counter.name);
         counter
@@ -25,7 +23,6 @@ impl Counting {
     }
 
     /// All that have grown since, by name.
-    #[must_use]
     pub fn grown(&self) -> Vec<(&'static str, u64)> {
         let all = counters().map(|counter| (counter.name, self.of(counter)));
         all.filter(|(_, grown)| *grown > 0).collect()

@@ -32,7 +32,6 @@ pub struct Environment {
 
 impl Environment {
     /// That of this process. What cannot be read is empty or zero.
-    #[must_use]
     pub fn here() -> Self {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let load_average = read("/proc/loadavg");
@@ -58,7 +57,6 @@ impl Environment {
     }
 
     /// The object `environment` of a result.
-    #[must_use]
     pub fn json(&self) -> Value {
         json!({
             "processor": self.processor,
@@ -103,7 +101,6 @@ fn field(text: &str, name: &str) -> Option<String> {
 
 /// Memory of the machine in bytes by one of the kernel's names for it (proc(5)): `MemTotal`, or
 /// `MemAvailable`, what is free or can be freed.
-#[must_use]
 pub fn memory_bytes(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     field_number(&text, name)?.checked_mul(1024)

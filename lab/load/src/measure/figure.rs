@@ -26,21 +26,18 @@ pub struct Figure {
 
 impl Figure {
     /// A rate.
-    #[must_use]
     pub fn rate(unit: &'static str, each: Vec<f64>) -> Self {
         let better = Better::Higher;
         Self { unit, better, each }
     }
 
     /// A time or a cost.
-    #[must_use]
     pub fn cost(unit: &'static str, each: Vec<f64>) -> Self {
         let better = Better::Lower;
         Self { unit, better, each }
     }
 
     /// The mean of all repeats, and how sure it is.
-    #[must_use]
     pub fn interval(&self) -> Option<Interval> {
         Interval::of(&self.each)
     }

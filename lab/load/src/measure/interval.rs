@@ -31,7 +31,6 @@ pub struct Difference {
 
 impl Difference {
     /// Whether the means are proven to differ.
-    #[must_use]
     pub fn is_proven(&self) -> bool {
         self.range
             .is_some_and(|(low, high)| low > 1.0 || high < 1.0)
@@ -40,7 +39,6 @@ impl Difference {
 
 impl Interval {
     /// Of some numbers; nothing when there are none.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, variance) = moments(values)?;
         let count = number(values.len());
@@ -54,7 +52,6 @@ impl Interval {
 
 /// Compares the means of two sets of runs; nothing when one is empty or the first mean is not
 /// above zero.
-#[must_use]
 pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
     let (mean, variance) = moments(first)?;
     let (other_mean, other_variance) = moments(second)?;

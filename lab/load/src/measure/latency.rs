@@ -70,13 +70,11 @@ impl Latency {
     }
 
     /// How many were counted.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.nanoseconds.len()
     }
 
     /// The quantiles; all zero when nothing was counted.
-    #[must_use]
     pub fn quantiles(&self) -> Quantiles {
         let quantile = |part| {
             let most = self.nanoseconds.value_at_quantile(part);
@@ -92,7 +90,6 @@ impl Latency {
 
     /// What so many parts of a whole take at most, 0 to 1; nothing when fewer were counted than
     /// such a part stands for.
-    #[must_use]
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let beyond = (1.0 - part) * number(self.count());
         if self.count() == 0 || (part < 1.0 && beyond < 1.0) {

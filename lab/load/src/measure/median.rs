@@ -13,7 +13,6 @@ pub struct Spread {
 
 impl Spread {
     /// Of some numbers; `None` when there are none.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
         let median = median(values)?;
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -23,7 +22,6 @@ impl Spread {
 }
 
 /// The middle number, or the mean of the two in the middle; `None` when there are none.
-#[must_use]
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -60,7 +60,6 @@ pub struct Movement {
 
 impl Movement {
     /// Whether the two are proven to differ.
-    #[must_use]
     pub fn is_proven(&self) -> bool {
         self.needed
             .is_some_and(|needed| self.ratio > needed || self.ratio < 1.0 / needed)
@@ -78,7 +77,6 @@ struct Side {
 }
 
 /// Says of each case how it moved; nothing of one without numbers.
-#[must_use]
 pub fn movements(cases: &[Case]) -> Vec<Option<Movement>> {
     let sides: Vec<Option<(Side, Side)>> = cases
         .iter()

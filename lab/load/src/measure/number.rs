@@ -3,21 +3,18 @@
 use super::median::median;
 
 /// A count as a number to calculate with.
-#[must_use]
-#[allow(clippy::cast_precision_loss)] // below 2^52
+// Below 2^52.
 pub fn number(count: impl TryInto<u64>) -> f64 {
     count.try_into().unwrap_or(u64::MAX) as f64
 }
 
 /// The count nearest to a mean of counts.
-#[must_use]
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // means of counts
+// Means of counts.
 pub fn nearest(mean: f64) -> u64 {
     mean.round() as u64
 }
 
 /// The mean of some numbers; zero when there are none.
-#[must_use]
 pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = numbers
         .into_iter()

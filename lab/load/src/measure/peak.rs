@@ -25,7 +25,6 @@ pub struct PeakMemory {
 
 impl PeakMemory {
     /// Watches from now on.
-    #[must_use]
     pub fn watch(process: u32) -> Self {
         let done = Arc::new(AtomicBool::new(false));
         let is_done = Arc::clone(&done);
@@ -46,7 +45,6 @@ impl PeakMemory {
     }
 
     /// The most bytes there were until now; nothing when the process was not there.
-    #[must_use]
     pub fn finish(self) -> Option<u64> {
         self.done.store(true, Ordering::Relaxed);
         self.watcher.join().ok().filter(|high| *high > 0)

@@ -90,7 +90,6 @@ pub struct Row {
 
 impl Row {
     /// A row without numbers.
-    #[must_use]
     pub fn new(case: impl Into<String>, mode: impl Into<Option<Mode>>, phase: Phase) -> Self {
         Self {
             experiment: "",
@@ -124,20 +123,17 @@ impl Row {
     }
 
     /// What people look at: the figure, or the seconds.
-    #[must_use]
     pub fn shown(&self) -> Figure {
         let seconds = || Figure::cost("s", self.seconds.clone());
         self.figure.clone().unwrap_or_else(seconds)
     }
 
     /// The mean of what people look at.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         Some(self.shown().interval()?.mean)
     }
 
     /// Its object in the document.
-    #[must_use]
     pub fn json(&self) -> Value {
         let row = known(json!({
             "experiment": self.experiment,

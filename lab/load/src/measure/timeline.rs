@@ -64,13 +64,11 @@ impl Timeline {
     }
 
     /// How long each interval is.
-    #[must_use]
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
     /// What was counted in each interval.
-    #[must_use]
     pub fn amounts(&self) -> &[u64] {
         &self.amounts
     }

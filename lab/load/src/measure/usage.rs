@@ -27,7 +27,6 @@ pub struct Usage {
 
 impl Usage {
     /// Of this process until now. All zero if the system refuses, which it does not.
-    #[must_use]
     pub fn now() -> Self {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is valid for one rusage, which the call fills.
@@ -75,13 +74,11 @@ impl Usage {
     }
 
     /// Processor time in all.
-    #[must_use]
     pub fn cpu(&self) -> Duration {
         self.user + self.system
     }
 
     /// What was used since an earlier moment.
-    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         Self {
             user: self.user.saturating_sub(before.user),
@@ -95,13 +92,11 @@ impl Usage {
     }
 
     /// What this process has used since it had used so much.
-    #[must_use]
     pub fn until_now(&self) -> Self {
         Self::now().since(self)
     }
 
     /// The mean of several runs.
-    #[must_use]
     pub fn mean(runs: impl IntoIterator<Item = Self>) -> Self {
         let runs: Vec<Self> = runs.into_iter().collect();
         let time = |of: fn(&Self) -> Duration| {

@@ -4,7 +4,6 @@ use super::units::bytes;
 use crate::measure::Environment;
 
 /// Processor, caches, memory and kernel, in two lines.
-#[must_use]
 pub fn machine(here: &Environment) -> String {
     format!(
         "{}, {} {}processors, caches {},\n{} of memory, {}",

@@ -9,7 +9,6 @@ use crate::load::{Load, Measurement};
 use crate::measure::{Latency, Mode, Phase, Quantiles, Row, Runs, Usage, known, number};
 
 /// One line for people.
-#[must_use]
 pub fn line(load: &Load, result: &Measurement) -> String {
     let seconds = result.elapsed.as_secs_f64().max(1e-9);
     let per_second = |count: u64| rate(number(count) / seconds);
@@ -73,7 +72,6 @@ fn server_part(load: &Load, result: &Measurement, server: &Usage) -> String {
 }
 
 /// Processor time of one operation, in microseconds.
-#[must_use]
 pub fn micro_per_operation(used: &Usage, result: &Measurement) -> f64 {
     used.cpu().as_secs_f64() * 1e6 / number(result.operations.max(1))
 }
@@ -84,7 +82,6 @@ fn seconds_per_gib(used: &Usage, result: &Measurement) -> f64 {
 }
 
 /// A row of a result: the means of the runs of one case on one server.
-#[must_use]
 pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) -> Row {
     let mut row = Row::new(case, mode, Phase::Warm);
     row.seconds = runs.iter().map(|run| run.elapsed.as_secs_f64()).collect();

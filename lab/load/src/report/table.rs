@@ -21,7 +21,6 @@ pub struct Column {
 
 impl Table {
     /// A table of these rows, with numbers in some of the columns.
-    #[must_use]
     pub fn new<'a>(
         titles: impl IntoIterator<Item = &'a str>,
         numbers: impl RangeBounds<usize>,
@@ -49,13 +48,11 @@ impl Table {
     }
 
     /// The columns, from the left.
-    #[must_use]
     pub fn columns(&self) -> &[Column] {
         &self.columns
     }
 
     /// For a terminal: columns as wide as their widest cell.
-    #[must_use]
     pub fn text(&self) -> String {
         let width = |(index, column): (usize, &Column)| {
             let cells = self.rows.iter().filter_map(|row| row.get(index));
@@ -80,7 +77,6 @@ impl Table {
     }
 
     /// For a document.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let sides = self.columns.iter().map(|column| match column.is_number {
             true => " ---: |",

@@ -3,7 +3,6 @@
 use crate::measure::number;
 
 /// A count of bytes in the largest binary unit that keeps it whole or above ten.
-#[must_use]
 pub fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     for (unit, shift) in UNITS {
@@ -19,7 +18,6 @@ pub fn bytes(count: u64) -> String {
 }
 
 /// A rate per second with at least three digits: `0.123`, `12.3`, `1234`, `12,300`.
-#[must_use]
 pub fn rate(value: f64) -> String {
     match value.abs() {
         small if small < 1.0 => format!("{value:.3}"),

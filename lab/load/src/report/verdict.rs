@@ -32,7 +32,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// Its word in lines.
-    #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
             Self::Failed => "FAIL",
@@ -44,7 +43,6 @@ impl Outcome {
 
 impl Verdict {
     /// What follows: the rule of the module's text.
-    #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match (self.pass, self.exact) {
             (true, _) => Outcome::Passed,
@@ -54,7 +52,6 @@ impl Verdict {
     }
 
     /// Its line: PASS, FAIL or NOT PROVEN, and what.
-    #[must_use]
     pub fn line(&self) -> String {
         format!("{} {}\n", self.outcome().word(), self.what)
     }

@@ -18,19 +18,16 @@ named! {
 
 impl Path {
     /// Whether it reads through the cache.
-    #[must_use]
     pub const fn is_cached(self) -> bool {
         matches!(self, Self::Buffered | Self::NoCopy)
     }
 
     /// Bytes of an operation, unless the options say otherwise.
-    #[must_use]
     pub const fn block_bytes(self) -> u64 {
         if self.is_cached() { 8 << 10 } else { 1 << 20 }
     }
 
     /// What the report measured: eight disks, 16 GiB in all, one operation at a time.
-    #[must_use]
     pub const fn reference(self) -> Reference {
         let (seconds, microseconds, cpu_seconds_per_gib) = match self {
             Self::Direct => (257.977_850, 15_867.0, 3.7),
@@ -59,7 +56,6 @@ pub struct Reference {
 
 impl Reference {
     /// 10^6 bytes per second.
-    #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         (16u64 << 30) as f64 / self.seconds / 1e6
     }

@@ -38,13 +38,11 @@ impl Scratch {
     }
 
     /// Where this process opens it.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Its bytes.
-    #[must_use]
     pub fn pattern(&self) -> &Pattern {
         &self.pattern
     }

@@ -62,7 +62,6 @@ pub struct Choice {
 
 impl Choice {
     /// All of it, each case so often, or a little more.
-    #[must_use]
     pub fn everything(quick: bool, repeat: usize) -> Self {
         let repeats = u32::try_from(repeat.max(REPEATS_MIN)).unwrap_or(u32::MAX);
         Self {

@@ -24,7 +24,6 @@ impl Regime {
     /// Bytes of the file. A third of the windows, so that no set of them overflows; nearly all of
     /// the cache, so that as few reads find their window mapped as when the file is larger than
     /// the cache, and the two differ in the reads of the device alone; twice the cache.
-    #[must_use]
     pub fn file_bytes(self, cache_bytes: u64) -> u64 {
         let bytes = match self {
             Self::Small => u64::from(window_slots(cache_bytes)) * WINDOW_BYTES / 3,
@@ -36,7 +35,6 @@ impl Regime {
 
     /// Processor time of a read in the report, in microseconds: through windows, and with all
     /// memory mapped. Other hardware.
-    #[must_use]
     pub const fn reference(self) -> (f64, f64) {
         match self {
             Self::Small => (89.0, 83.0),
@@ -47,7 +45,6 @@ impl Regime {
 }
 
 /// Windows of a cache of this size.
-#[must_use]
 pub fn window_slots(cache_bytes: u64) -> u32 {
     let slots = cache_bytes * WINDOW_PERCENT / 100 / WINDOW_BYTES;
     u32::try_from(slots).unwrap_or(u32::MAX).max(16)

@@ -74,7 +74,7 @@ fn moments(values: &[f64]) -> (f64, f64) {
 }
 
 fn percentile(sorted: &[f64], percent: f64) -> f64 {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // an index, cut below
+    // An index, cut below.
     let rank = (number(sorted.len()) * percent / 100.0).ceil() as usize;
     sorted
         .get(rank.max(1) - 1)

@@ -49,7 +49,6 @@ impl Workload {
     }
 
     /// For people: `random read 4k`.
-    #[must_use]
     pub fn name(self) -> String {
         let order = if self.random { "random" } else { "sequential" };
         let kind = if self.writes { "write" } else { "read" };
@@ -57,7 +56,6 @@ impl Workload {
     }
 
     /// fio's word.
-    #[must_use]
     pub fn fio(self) -> &'static str {
         match (self.random, self.writes) {
             (false, false) => "read",
@@ -69,7 +67,6 @@ impl Workload {
 
     /// Numbers of blocks in the order in which they are used: each of `blocks` once. The order of
     /// a seed is always the same.
-    #[must_use]
     pub fn order(self, blocks: u32, seed: u64) -> Vec<u32> {
         if self.random {
             shuffled(blocks, seed)
@@ -79,7 +76,6 @@ impl Workload {
     }
 
     /// KB/s of the report, with 4 server threads or with 64.
-    #[must_use]
     pub fn reference(self, mode: Mode, many_threads: bool) -> f64 {
         const RATES: [[[f64; 8]; 2]; 2] = [
             [
@@ -110,7 +106,6 @@ impl Workload {
 }
 
 /// The eight bytes that stand at `offset`, a multiple of eight, in what is written with `seed`.
-#[must_use]
 pub(super) fn word(offset: u64, seed: u64) -> u64 {
     (offset ^ seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -124,7 +119,6 @@ pub(super) fn fill(block: &mut [u8], offset: u64, seed: u64) {
 
 /// Whether the first and the last word of a block are those of its place: cheap enough for every
 /// read.
-#[must_use]
 pub(super) fn is_right(block: &[u8], offset: u64, seed: u64) -> bool {
     let expected = |at: u64| word(offset + at, seed).to_le_bytes();
     let last = block.len().saturating_sub(8);
@@ -136,7 +130,7 @@ pub(super) fn shuffled(count: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count).collect();
     let mut random = Random(seed);
     for left in (1..order.len()).rev() {
-        #[allow(clippy::cast_possible_truncation)] // not above left
+        // Not above left.
         let other = random.below(left as u64 + 1) as usize;
         order.swap(left, other);
     }

@@ -28,7 +28,6 @@ const LOGO: &str = "<svg viewBox=\"0 0 16 16\" width=\"32\" height=\"32\" aria-h
                     stroke-width=\"2\"/></svg>";
 
 /// The page; `date` is when the run began, for people.
-#[must_use]
 pub fn page(environment: &Environment, session: &Session, date: &str) -> String {
     let mut experiments: Vec<&str> = session.rows().iter().map(|row| row.experiment).collect();
     experiments.dedup();
@@ -142,7 +141,7 @@ fn proof(environment: &Environment, session: &Session) -> String {
         ),
     };
     let processes = environment.load_average;
-    #[allow(clippy::cast_precision_loss)] // a few
+    // A few.
     let processors = environment.processors as f64;
     if open > 0 && processes > processors {
         text += &format!(

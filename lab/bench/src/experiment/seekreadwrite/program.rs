@@ -89,7 +89,6 @@ impl fmt::Display for Program {
 
 impl Program {
     /// Bytes of a file that the program stays inside of, in whole blocks of a file system.
-    #[must_use]
     pub fn file_bytes(&self) -> u64 {
         let longer = self.block_bytes.max(self.write_bytes);
         let end = (self.blocks.saturating_sub(1))
@@ -99,7 +98,6 @@ impl Program {
     }
 
     /// Most device writes that what is dirty at the end can need: one for each block of the file.
-    #[must_use]
     pub fn file_blocks(&self) -> u64 {
         self.file_bytes() / BLOCK_BYTES
     }

@@ -46,7 +46,6 @@ impl FromStr for TargetName {
 
 impl TargetName {
     /// For people.
-    #[must_use]
     pub fn title(&self) -> String {
         match self {
             Self::Memory => "memory".to_owned(),
