@@ -23,7 +23,6 @@ pub struct Damage {
 }
 
 /// An index below `bound`.
-// Below `bound`.
 fn below(random: &mut Random, bound: usize) -> usize {
     random.below(bound as u64) as usize
 }

@@ -19,7 +19,7 @@ use super::slots::Sequence;
 
 /// How long a reply may take before the run fails: COMMIT of gigabytes to a slow disk is not an
 /// error.
-const REPLY_WAIT: Duration = Duration::from_secs(120);
+pub(super) const REPLY_WAIT: Duration = Duration::from_secs(120);
 /// The longest reply to a call made here.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
@@ -28,11 +28,6 @@ pub(super) const fn silent() -> LoadError {
     LoadError::Silent {
         seconds: REPLY_WAIT.as_secs(),
     }
-}
-
-/// How long to wait for a socket to become usable.
-pub(super) const fn reply_wait() -> Duration {
-    REPLY_WAIT
 }
 
 /// Of all calls: the superuser, as AUTH_SYS. The measured servers do not squash.

@@ -1,5 +1,6 @@
 //! Which call comes next on one connection.
 
+use pagewell_base::mix::{Random, mix};
 use pagewell_sunrpc::nfs3::Verifier;
 
 use super::Workload;
@@ -25,6 +26,16 @@ pub(super) enum Call {
     },
 }
 
+impl Call {
+    const fn read((offset, count): (u64, u32)) -> Self {
+        Self::Read { offset, count }
+    }
+
+    const fn write((offset, count): (u64, u32)) -> Self {
+        Self::Write { offset, count }
+    }
+}
+
 /// The calls of one connection, in order.
 pub(super) struct Generator {
     workload: Workload,
@@ -34,7 +45,8 @@ pub(super) struct Generator {
     block: u64,
     /// Sequential runs: the block at which the connection is done; `None` when it starts over.
     last_block: Option<u64>,
-    random: u64,
+    /// The same run every time.
+    random: Random,
 }
 
 impl Generator {
@@ -59,26 +71,21 @@ impl Generator {
             file_bytes,
             block: border(index),
             last_block: once.then(|| border(index + 1)),
-            random: 0x2545_f491_4f6c_dd1d ^ (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            // Connections share nothing.
+            random: Random(mix(index + 1)),
         }
     }
 
     /// The next call; `None` when the connection is done.
     pub(super) fn next(&mut self) -> Option<Call> {
         Some(match self.workload {
-            Workload::Read => {
-                let (offset, count) = self.next_block()?;
-                Call::Read { offset, count }
-            }
-            Workload::Write => {
-                let (offset, count) = self.next_block()?;
-                Call::Write { offset, count }
-            }
-            Workload::RandomRead => self.random_read(),
-            Workload::RandomWrite => self.random_write(),
-            Workload::Mix => match self.draw() >> 62 {
-                0 | 1 => self.random_read(),
-                2 => self.random_write(),
+            Workload::Read => Call::read(self.next_block()?),
+            Workload::Write => Call::write(self.next_block()?),
+            Workload::RandomRead => Call::read(self.random_block()),
+            Workload::RandomWrite => Call::write(self.random_block()),
+            Workload::Mix => match self.random.below(4) {
+                0 | 1 => Call::read(self.random_block()),
+                2 => Call::write(self.random_block()),
                 _ => Call::Getattr,
             },
             Workload::Getattr => Call::Getattr,
@@ -90,16 +97,6 @@ impl Generator {
                 entries: 0,
             },
         })
-    }
-
-    fn random_read(&mut self) -> Call {
-        let (offset, count) = self.random_block();
-        Call::Read { offset, count }
-    }
-
-    fn random_write(&mut self) -> Call {
-        let (offset, count) = self.random_block();
-        Call::Write { offset, count }
     }
 
     /// First byte and length of a block; the last block of the file may be short.
@@ -128,17 +125,8 @@ impl Generator {
     }
 
     fn random_block(&mut self) -> (u64, u32) {
-        let product = u128::from(self.draw()) * u128::from(self.blocks());
-        self.extent(u64::try_from(product >> 64).unwrap_or(0))
-    }
-
-    /// Xorshift with a multiplication (Vigna's xorshift64*): good enough upper bits, one cycle
-    /// through all states, the same run every time.
-    fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        let block = self.random.below(self.blocks());
+        self.extent(block)
     }
 }
 

@@ -6,7 +6,7 @@
 //! connection: a server that remembers answers by caller and xid would take the call for a
 //! repetition and not carry it out.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Instant, SystemTime};
 
@@ -32,7 +32,7 @@ impl Sequence {
     /// The next number, above the bits that name a slot.
     pub(super) fn next(&mut self) -> u32 {
         if self.left == 0 {
-            self.next = process_sequence().fetch_add(CHUNK, Ordering::Relaxed);
+            self.next = PROCESS_SEQUENCE.fetch_add(CHUNK, Ordering::Relaxed);
             self.left = CHUNK;
         }
         self.next = self.next.wrapping_add(1);
@@ -42,16 +42,11 @@ impl Sequence {
 }
 
 /// Starts anywhere, so that it is not that of the process before.
-fn process_sequence() -> &'static AtomicU32 {
-    static SEQUENCE: OnceLock<AtomicU32> = OnceLock::new();
-    SEQUENCE.get_or_init(|| {
-        let now = SystemTime::now()
-            .duration_since(SystemTime::UNIX_EPOCH)
-            .unwrap_or_default();
-        let start = std::process::id() ^ now.subsec_nanos();
-        AtomicU32::new(start.wrapping_mul(0x9e37_79b9))
-    })
-}
+static PROCESS_SEQUENCE: LazyLock<AtomicU32> = LazyLock::new(|| {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let start = std::process::id() ^ now.unwrap_or_default().subsec_nanos();
+    AtomicU32::new(start.wrapping_mul(0x9e37_79b9))
+});
 
 /// A call that was sent and not answered.
 #[derive(Clone, Copy, Debug)]
@@ -112,18 +107,11 @@ impl Slots {
 
     /// The call that a reply answers; its place is free again.
     pub(super) fn answer(&mut self, xid: u32) -> Result<InFlight, LoadError> {
-        let unknown = LoadError::UnknownXid { xid };
         let index = xid & (DEPTH_MAX as u32 - 1);
-        let Some(slot) = self
-            .slots
-            .get_mut(index as usize)
-            .filter(|slot| slot.xid == xid)
-        else {
-            return Err(unknown);
-        };
-        let Some(waiting) = slot.waiting.take() else {
-            return Err(unknown);
-        };
+        let slot = self.slots.get_mut(index as usize);
+        let slot = slot.filter(|slot| slot.xid == xid);
+        let waiting = slot.and_then(|slot| slot.waiting.take());
+        let waiting = waiting.ok_or(LoadError::UnknownXid { xid })?;
         self.free.push(index);
         Ok(waiting)
     }

@@ -13,7 +13,7 @@ use pagewell_sunrpc::rpc::{self, ReplyError, encode_call, parse_reply};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, padded};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::client::{credential, entry, handle, reply_wait, results, silent};
+use super::client::{REPLY_WAIT, credential, entry, handle, results, silent};
 use super::generator::{Call, Generator};
 use super::incoming::{Incoming, Kept, Record};
 use super::outgoing::Outgoing;
@@ -162,7 +162,7 @@ impl<'a> Worker<'a> {
     /// Waits until the socket can be written or read. A server that waits for its replies to be
     /// taken before it takes more calls must not meet a client that does the opposite.
     fn wait_for_either(&self) -> Result<(), LoadError> {
-        let wait = Timespec::try_from(reply_wait()).ok();
+        let wait = Timespec::try_from(REPLY_WAIT).ok();
         let mut watched = [PollFd::new(&self.socket, PollFlags::IN | PollFlags::OUT)];
         match poll(&mut watched, wait.as_ref()) {
             Ok(0) => Err(silent()),

@@ -31,10 +31,7 @@ named! {
 impl Workload {
     /// Whether it moves file data, so that blocks and sizes mean something.
     pub const fn moves_data(self) -> bool {
-        match self {
-            Self::Read | Self::RandomRead | Self::Write | Self::RandomWrite | Self::Mix => true,
-            Self::Getattr | Self::Lookup | Self::Access | Self::ReaddirPlus => false,
-        }
+        self.writes() || matches!(self, Self::Read | Self::RandomRead)
     }
 
     /// Whether it writes.

@@ -1,8 +1,10 @@
-//! Places to read at: xorshift64, the same for the same seed.
+//! Places to read at, the same for the same seed.
+
+use pagewell_base::mix::{Random, mix};
 
 /// Random offsets.
 pub(super) struct Offsets {
-    state: u64,
+    random: Random,
     blocks: u64,
     block_bytes: u64,
 }
@@ -11,18 +13,15 @@ impl Offsets {
     /// Multiples of `block_bytes` inside `length_bytes`.
     pub(super) fn new(seed: u64, length_bytes: u64, block_bytes: u64) -> Self {
         Self {
-            // Never zero, and unlike for neighbouring seeds.
-            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            // Neighbouring seeds share nothing.
+            random: Random(mix(seed)),
             blocks: (length_bytes / block_bytes).max(1),
             block_bytes,
         }
     }
 
     pub(super) fn next(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state % self.blocks * self.block_bytes
+        self.random.below(self.blocks) * self.block_bytes
     }
 }
 
