@@ -13,10 +13,9 @@ use pagewell_wire::client::{Client, User};
 use pagewell_wire::operations::{entry, handle};
 use tempfile::TempDir;
 
-use crate::Arguments;
-use crate::step;
 use crate::symbols::Symbols;
 use crate::writes::Writes;
+use crate::{Arguments, step};
 
 /// Bytes of each file: what one WRITE may have.
 const FILE_BYTES: usize = 1 << 20;

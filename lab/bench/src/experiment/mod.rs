@@ -94,9 +94,8 @@ pub fn baseline(size_bytes: u64) -> CacheOptions {
 
 /// What the system refused.
 fn system<E: Into<std::io::Error>>(what: impl ToString) -> impl FnOnce(E) -> Error {
-    let what = what.to_string();
-    |error| Error::System {
-        what,
+    move |error| Error::System {
+        what: what.to_string(),
         error: error.into(),
     }
 }

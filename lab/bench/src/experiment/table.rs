@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use pagewell_load::measure::difference;
-use pagewell_load::measure::{Better, Figure};
-use pagewell_load::measure::{Mode, Row};
+use pagewell_load::measure::{Better, Figure, Mode, Row, difference};
 use pagewell_load::report::{Outcome, Table, rate};
 
 use super::session::Session;

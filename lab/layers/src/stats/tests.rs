@@ -1,8 +1,7 @@
 use std::sync::mpsc;
 
 use super::*;
-use crate::Pattern;
-use crate::{Fault, Rule};
+use crate::{Fault, Pattern, Rule};
 use pagewell_device::testing::{flush, write, write_durable};
 use pagewell_device::{Buffer, RamDevice};
 use rustix::io::Errno;

@@ -4,10 +4,10 @@ use std::net::TcpStream;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use pagewell_sunrpc::nfs3::access;
 use pagewell_sunrpc::nfs3::{
     self, AccessArguments, AccessReply, FileAttributes, GetattrReply, LookupReply, Procedure,
     ReadArguments, ReaddirPlusArguments, ReaddirPlusReply, StableHow, Status, Verifier, WriteReply,
+    access,
 };
 use pagewell_sunrpc::rpc::{self, ReplyError, encode_call, parse_reply};
 use pagewell_sunrpc::xdr::{Decode, Decoder, Encode, Encoder, padded};

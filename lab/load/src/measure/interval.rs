@@ -72,8 +72,8 @@ pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
     Some(Difference { ratio, range })
 }
 
-/// The mean, and the variance when there are at least two numbers.
-fn moments(values: &[f64]) -> Option<(f64, Option<f64>)> {
+/// The mean, and the variance when there are at least two numbers; nothing when there are none.
+pub fn moments(values: &[f64]) -> Option<(f64, Option<f64>)> {
     if values.is_empty() {
         return None;
     }

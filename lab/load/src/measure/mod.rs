@@ -19,7 +19,7 @@ pub use comparison::{Comparison, SCHEMA, compare_documents};
 pub use counting::Counting;
 pub use environment::{Environment, memory_bytes};
 pub use figure::{Better, Figure};
-pub use interval::{Difference, Interval, difference};
+pub use interval::{Difference, Interval, difference, moments};
 pub use latency::{Latency, Quantiles};
 pub use median::{Spread, median};
 pub use movement::{Case, Movement, RUNS_MIN, movements};

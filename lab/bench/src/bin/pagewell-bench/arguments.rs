@@ -7,8 +7,9 @@ use std::time::Duration;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use pagewell::command_line::{self, Outcome, seconds_text};
 use pagewell_base::duration;
-use pagewell_bench::experiment::{Options, Session, document, page, text};
-use pagewell_bench::experiment::{direct, nfs, seekreadwrite};
+use pagewell_bench::experiment::{
+    Options, Session, direct, document, nfs, page, seekreadwrite, text,
+};
 use pagewell_load::measure::Environment;
 
 use crate::compare;

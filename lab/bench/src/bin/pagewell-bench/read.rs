@@ -8,13 +8,11 @@ use std::time::Instant;
 use clap::{Args, ValueHint};
 use pagewell::command_line::{self, Outcome};
 use pagewell_base::size;
-use pagewell_bench::experiment::baseline;
+use pagewell_bench::experiment::{SECTOR_BYTES, baseline};
 use pagewell_cache::{CacheOptions, ReadAheadRule};
 use pagewell_device::Device;
 use pagewell_layers::model::Parameters;
 use pagewell_layers::{Model, Stats};
-
-use pagewell_bench::experiment::SECTOR_BYTES;
 
 /// Write files to standard output, read from a modelled device or without a mechanism.
 ///

@@ -9,6 +9,8 @@ use crate::experiment::picture::sides;
 use crate::experiment::{Axis, Picture};
 
 const MEGABYTE: f64 = 1e6;
+/// What requests are compared of.
+const PATHS: [&str; 2] = ["O_DIRECT", "buffered"];
 
 /// The pictures of a case.
 pub(super) fn pictures(case: &Case) -> Vec<Picture> {
@@ -110,18 +112,12 @@ fn requests(name: &str, direct: &Reading, buffered: &Reading) -> [Picture; 3] {
         Picture::sizes(
             &format!("{name}: sizes of the requests"),
             "The program reads 1 MiB at a time past the cache, and 8 KiB through it.",
-            &sides(
-                ["O_DIRECT", "buffered"],
-                [direct.sizes.clone(), buffered.sizes.clone()],
-            ),
+            &sides(PATHS, [direct.sizes.clone(), buffered.sizes.clone()]),
         ),
         Picture::order(
             &format!("{name}: the order of the requests on the first"),
             "The first requests of the run.",
-            &sides(
-                ["O_DIRECT", "buffered"],
-                [&direct.places[..], &buffered.places[..]],
-            ),
+            &sides(PATHS, [&direct.places[..], &buffered.places[..]]),
         ),
         Picture::timeline(
             (
@@ -131,10 +127,7 @@ fn requests(name: &str, direct: &Reading, buffered: &Reading) -> [Picture; 3] {
             ),
             ["s", "MB/s"],
             (1.0, MEGABYTE),
-            sides(
-                ["O_DIRECT", "buffered"],
-                [&direct.timeline, &buffered.timeline],
-            ),
+            sides(PATHS, [&direct.timeline, &buffered.timeline]),
         ),
     ]
 }

@@ -1,12 +1,11 @@
 //! Runs as tables for people.
 
-use pagewell_load::report::{bytes, rate};
+use pagewell_load::report::{Table, bytes, rate};
 
 use super::case::{Case, Kind, Line};
 use super::path::Path;
 use super::reading::Reading;
 use crate::experiment::Result;
-use pagewell_load::report::Table;
 
 const COLUMNS: &str = "\
     path | at a time | bytes | seconds | MB/s (10^6) | MiB/s | us/op | p50 | p99 | p99.9 | \

@@ -5,10 +5,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use pagewell_device::{Device, FileDevice};
-use pagewell_layers::Model;
-use pagewell_layers::Pattern;
 use pagewell_layers::model::Parameters;
-use pagewell_layers::{Snapshot, Stats};
+use pagewell_layers::{Model, Pattern, Snapshot, Stats};
 
 use super::meter::Metered;
 use super::scratch::Scratch;

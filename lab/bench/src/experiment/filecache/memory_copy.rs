@@ -79,6 +79,7 @@ pub(super) fn measure(
     // Room for what the page table's sets cannot hold.
     let cache = Cache::new(CacheOptions::new(bytes + bytes / 8 + (64 << 20)))?;
     let device = cache.open(Arc::new(Pattern::new(bytes, 1)));
+    // It is all in memory then.
     let mut target = vec![0; READ_BYTES];
     for offset in (0..bytes).step_by(READ_BYTES) {
         device.read_at(offset, &mut target, ReadMode::WAIT)?;
@@ -93,38 +94,28 @@ pub(super) fn measure(
         page_size: cache.page_size().to_string(),
         ..Times::default()
     };
+    let copy = |offset, target: &mut [u8]| {
+        target.copy_from_slice(memory.bytes(offset, READ_BYTES));
+        Ok(())
+    };
+    let read_at = |offset, target: &mut [u8]| Ok(device.read_at(offset, target, ReadMode::WAIT)?);
+    let pread =
+        |offset, target: &mut [u8]| file.read_exact_at(target, offset).map_err(system("pread"));
+    let pin = |offset, _: &mut [u8]| {
+        black_box(&*device.pin(offset, READ_BYTES, ReadMode::WAIT)?);
+        Ok(())
+    };
     for round in 0..rounds {
         let seed = u64::from(round) + 99;
         for way in Way::ALL {
             let offsets = Offsets::new(seed, bytes, READ_BYTES as u64);
             let time = match way {
-                Way::Copy => time(offsets, reads, |offset| {
-                    target.copy_from_slice(memory.bytes(offset, READ_BYTES));
-                    black_box(&target);
-                    Ok(())
-                })?,
-                Way::ReadAt => time(offsets, reads, |offset| {
-                    device.read_at(offset, &mut target, ReadMode::WAIT)?;
-                    black_box(&target);
-                    Ok(())
-                })?,
-                Way::Pread => time(offsets, reads, |offset| {
-                    file.read_exact_at(&mut target, offset)
-                        .map_err(system("pread"))?;
-                    black_box(&target);
-                    Ok(())
-                })?,
-                Way::Pin => time(offsets, PINS * reads, |offset| {
-                    black_box(&*device.pin(offset, READ_BYTES, ReadMode::WAIT)?);
-                    Ok(())
-                })?,
-                Way::TwoThreads => two_threads(bytes, reads, seed, |offset, target| {
-                    Ok(device.read_at(offset, target, ReadMode::WAIT)?)
-                })?,
-                Way::TwoCopies => two_threads(bytes, reads, seed, |offset, target| {
-                    target.copy_from_slice(memory.bytes(offset, READ_BYTES));
-                    Ok(())
-                })?,
+                Way::Copy => time(offsets, reads, copy)?,
+                Way::ReadAt => time(offsets, reads, read_at)?,
+                Way::Pread => time(offsets, reads, pread)?,
+                Way::Pin => time(offsets, PINS * reads, pin)?,
+                Way::TwoThreads => two_threads(bytes, reads, seed, read_at)?,
+                Way::TwoCopies => two_threads(bytes, reads, seed, copy)?,
             };
             times.rounds[way as usize].push(time);
         }
@@ -133,10 +124,16 @@ pub(super) fn measure(
 }
 
 /// Nanoseconds of one of `reads`.
-fn time(mut offsets: Offsets, reads: u64, mut read: impl FnMut(u64) -> Result<()>) -> Result<f64> {
+fn time(
+    mut offsets: Offsets,
+    reads: u64,
+    read: impl Fn(u64, &mut [u8]) -> Result<()>,
+) -> Result<f64> {
+    let mut target = vec![0; READ_BYTES];
     let start = Instant::now();
     for _ in 0..reads {
-        read(offsets.next())?;
+        read(offsets.next(), &mut target)?;
+        black_box(&target);
     }
     Ok(start.elapsed().as_secs_f64() * 1e9 / reads.max(1) as f64)
 }
@@ -148,21 +145,10 @@ fn two_threads(
     seed: u64,
     read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
 ) -> Result<f64> {
-    let read = &read;
-    let work = |seed| {
-        move || {
-            let mut target = vec![0; READ_BYTES];
-            let offsets = Offsets::new(seed, bytes, READ_BYTES as u64);
-            time(offsets, reads, |offset| {
-                read(offset, &mut target)?;
-                black_box(&target);
-                Ok(())
-            })
-        }
-    };
+    let work = |seed| time(Offsets::new(seed, bytes, READ_BYTES as u64), reads, &read);
     std::thread::scope(|scope| {
-        let other = scope.spawn(work(2 * seed + 1));
-        let here = work(2 * seed)()?;
+        let other = scope.spawn(|| work(2 * seed + 1));
+        let here = work(2 * seed)?;
         let there = other.join().unwrap_or(Ok(f64::NAN))?;
         Ok(here.max(there))
     })

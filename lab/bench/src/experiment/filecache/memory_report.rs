@@ -1,11 +1,10 @@
 //! Reads of what is in memory, as rows, a table and requirements.
 
-use pagewell_load::report::{bytes, rate};
+use pagewell_load::report::{Table, bytes, rate};
 
 use super::hammer::READ_BYTES;
 use super::memory_copy::{PINS, Times, Way};
 use crate::experiment::{Figure, Mode, Phase, Row};
-use pagewell_load::report::Table;
 
 const COLUMNS: &str = "way | ns/op (each thread) | GB/s (each thread) | of memcpy";
 

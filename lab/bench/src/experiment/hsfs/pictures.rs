@@ -5,8 +5,7 @@ use pagewell_load::measure::{Better, number};
 
 use super::rig::Run;
 use super::{copying, walking};
-use crate::experiment::picture::compared;
-use crate::experiment::picture::{BOTH, sides};
+use crate::experiment::picture::{BOTH, compared, sides};
 use crate::experiment::{Axis, Picture, Role, Row, Session};
 
 const MEGABYTE: f64 = 1e6;
@@ -21,6 +20,9 @@ const REPORT_AFTER: [(usize, u64); 5] = [
     (20_480, 1),
     (24_576, 7),
 ];
+
+/// None is as long.
+const REPORT_BYTES_MAX: usize = 32 << 10;
 
 /// The rates at which programs read, which do not depend on how much they read.
 pub(super) fn compare_rates(session: &mut Session) {
@@ -84,28 +86,25 @@ pub(super) fn sizes(runs: &[Run]) -> Picture {
         counted.push((Role::Baseline, "baseline", sizes(baseline)));
         counted.push((Role::Enhanced, "enhanced", sizes(enhanced)));
     }
-    let report = |counts: &[(usize, u64)]| {
-        let last = counts.iter().map(|(size, _)| size / 2048).max();
-        let mut histogram = SizeHistogram {
-            counts: vec![0; last.unwrap_or(0) + 1],
-        };
-        for (size, count) in counts {
-            if let Some(sum) = histogram.counts.get_mut(size / 2048) {
-                *sum += count;
-            }
-        }
-        histogram
+    let report = |requests: &[(usize, u64)]| {
+        let mut counts = vec![0; REPORT_BYTES_MAX / 2048];
+        requests
+            .iter()
+            .for_each(|(size, count)| counts[size / 2048] += count);
+        SizeHistogram { counts }
     };
-    counted.push((
-        Role::ReportBaseline,
-        "the report before",
-        report(&REPORT_BEFORE),
-    ));
-    counted.push((
-        Role::ReportEnhanced,
-        "the report after",
-        report(&REPORT_AFTER),
-    ));
+    counted.extend([
+        (
+            Role::ReportBaseline,
+            "the report before",
+            report(&REPORT_BEFORE),
+        ),
+        (
+            Role::ReportEnhanced,
+            "the report after",
+            report(&REPORT_AFTER),
+        ),
+    ]);
     Picture::sizes(
         "dd: sizes of the requests that reach the drive",
         "Each request costs the drive 0.43 ms before its first byte, so few long ones are fast.",

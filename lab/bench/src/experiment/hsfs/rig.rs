@@ -18,10 +18,8 @@ use pagewell_counters::names::{
     CACHE_DEADLINE_PICKS, CACHE_HITS, CACHE_MERGED_REQUESTS, CACHE_MISSES, CACHE_WRAPS,
     COPIED_BYTES,
 };
-use pagewell_layers::Model;
-use pagewell_layers::Pattern;
 use pagewell_layers::model::Parameters;
-use pagewell_layers::{Snapshot, Stats};
+use pagewell_layers::{Model, Pattern, Snapshot, Stats};
 use pagewell_load::measure::{Counting, Latency, Timeline, Usage, number};
 
 use super::job::{Job, Stream, run_jobs};

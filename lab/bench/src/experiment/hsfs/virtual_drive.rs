@@ -21,9 +21,8 @@ use std::time::Duration;
 use pagewell_base::sync::Mutex;
 use pagewell_cache::{Cache, Error, ReadMode};
 use pagewell_device::{Device, Geometry, Request};
-use pagewell_layers::Pattern;
 use pagewell_layers::model::{Mechanism, Parameters};
-use pagewell_layers::{Snapshot, Stats};
+use pagewell_layers::{Pattern, Snapshot, Stats};
 
 use super::job::Job;
 use super::variant::Variant;

@@ -49,28 +49,22 @@ pub(super) fn text(name: &str, workload: Workload, run: &Recording) -> String {
 
 fn megabytes(bytes: u64) -> String {
     let value = number(bytes) / f64::from(1 << 20);
-    if value.fract() == 0.0 {
-        format!("{value:.0}MB")
-    } else {
-        format!("{value:.1}MB")
-    }
+    let decimals = usize::from(value.fract() != 0.0);
+    format!("{value:.decimals$}MB")
 }
 
 /// Microseconds of each operation, the shortest first.
 fn sorted(run: &Recording) -> Vec<f64> {
     let mut latencies = run.latencies.clone();
     latencies.sort_unstable();
-    latencies
-        .into_iter()
-        .map(|nanoseconds| f64::from(nanoseconds) / 1e3)
-        .collect()
+    let micro = latencies.iter().map(|time| f64::from(*time) / 1e3);
+    micro.collect()
 }
 
+/// The mean and the standard deviation.
 fn moments(values: &[f64]) -> (f64, f64) {
-    let count = number(values.len()).max(1.0);
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (squares / (count - 1.0).max(1.0)).sqrt())
+    let (mean, variance) = pagewell_load::measure::moments(values).unwrap_or_default();
+    (mean, variance.unwrap_or(0.0).sqrt())
 }
 
 fn percentile(sorted: &[f64], percent: f64) -> f64 {
@@ -85,10 +79,7 @@ fn percentile(sorted: &[f64], percent: f64) -> f64 {
 
 fn latency(text: &mut String, run: &Recording) {
     let sorted = sorted(run);
-    let (least, most) = (
-        sorted.first().unwrap_or(&0.0),
-        sorted.last().unwrap_or(&0.0),
-    );
+    let (least, most) = (percentile(&sorted, 0.0), percentile(&sorted, 100.0));
     let (mean, deviation) = moments(&sorted);
     for name in ["clat", " lat"] {
         let _ = writeln!(

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pagewell_load::report::rate;
+use pagewell_load::report::{Table, rate};
 use pagewell_source_nfs::ReadAhead;
 
 use super::recording::{Recording, middle_ratio};
@@ -11,7 +11,6 @@ use super::run::{Place, REPORT_BLOCK_BYTES, Setting};
 use super::workload::{Workload, shuffled};
 use crate::experiment::{Phase, Result, Session};
 use pagewell_load::measure::{Runs, number};
-use pagewell_load::report::Table;
 
 /// The round trip of the report's comparison of read-ahead.
 const NEAR: Duration = Duration::from_millis(1);

@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use pagewell_load::measure::{Latency, Runs, Usage};
-use pagewell_load::report::rate;
+use pagewell_load::measure::{Latency, Runs, Usage, number};
+use pagewell_load::report::{Table, rate};
 
 use super::case::Case;
 use super::recording::Recording;
 use super::workload::Workload;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
-use pagewell_load::measure::number;
-use pagewell_load::report::Table;
 use serde_json::json;
 
 const COLUMNS: &str = "\

@@ -1,12 +1,11 @@
 //! Runs as rows, and as tables for people.
 
 use pagewell_load::measure::{Runs, Usage};
-use pagewell_load::report::rate;
+use pagewell_load::report::{Table, rate};
 
 use super::case::Case;
 use super::run::Run;
 use crate::experiment::{DeviceUse, Mode, Phase, Reference, Row, Rule};
-use pagewell_load::report::Table;
 use serde_json::json;
 
 const COLUMNS: &str = "\
