@@ -11,6 +11,8 @@ use crate::values::choice;
 
 /// Of the staging folder, where no size was given.
 const STAGING_BYTES: u64 = 10 << 30;
+/// Less would not take one write.
+const STAGING_BYTES_MIN: u64 = 1 << 20;
 /// Names in the state directory.
 const STAGING: &str = "staging";
 const PROBES: &str = "probes";
@@ -24,8 +26,8 @@ pub(crate) struct WritingArguments {
     #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath)]
     staging_dir: Option<PathBuf>,
 
-    /// What that may take, for each bucket [default: 10g]
-    #[arg(long, value_name = "SIZE", value_parser = size::parse_positive)]
+    /// What that may take, for each bucket: 1m or more [default: 10g]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     staging_dir_size: Option<u64>,
 
     /// Which buckets are written: those in whose store no change replaces another one unseen, as
@@ -92,7 +94,7 @@ impl WritingArguments {
         match name {
             "staging_dir" if value.is_empty() => return Err("a directory is wanted".to_owned()),
             "staging_dir" => self.staging_dir = Some(value.into()),
-            "staging_dir_size" => self.staging_dir_size = Some(size::parse_positive(value)?),
+            "staging_dir_size" => self.staging_dir_size = Some(parse_size(value)?),
             "object_writes" => {
                 let mut words = OBJECT_WRITES.iter();
                 let found = words.find(|(word, ..)| *word == value);
@@ -131,6 +133,18 @@ impl WritingArguments {
             unguarded: self.object_writes == Some(ObjectWrites::Unguarded),
             creates_at_once,
         })
+    }
+}
+
+/// A size that the folder can work with.
+///
+/// # Errors
+///
+/// It is none, or too small.
+pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
+    match size::parse_positive(text)? {
+        bytes if bytes < STAGING_BYTES_MIN => Err(format!("{text} is too small: 1m or more")),
+        bytes => Ok(bytes),
     }
 }
 
@@ -183,6 +197,8 @@ mod tests {
             assert_eq!(given.set(name, value), Ok(true));
             assert!(given.set(name, "").is_err());
         }
+        let refused = given.set("staging_dir_size", "10").unwrap_err();
+        assert_eq!(refused, "10 is too small: 1m or more");
         assert_eq!(given.set("speed", "9"), Ok(false));
         let writing = given.writing(None, false).unwrap();
         assert_eq!(

@@ -219,9 +219,14 @@ impl Folder {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Whether less than a quarter of the room is left.
+    /// Whether less than a quarter of the room is left: of what the folder may take, or of what its
+    /// file system has for it, where that is less.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        self.used_bytes() / 3 >= self.bytes_max / 4
+        let system = rustix::fs::fstatvfs(&self.handle);
+        let free = system.map_or(u64::MAX, |system| {
+            system.f_bavail.saturating_mul(system.f_frsize)
+        });
+        is_nearly_full(self.used_bytes(), self.bytes_max, free)
     }
 
     /// A file has a record with so many bytes, which had another one before, or none.
@@ -269,6 +274,11 @@ impl Folder {
     }
 }
 
+/// `used` bytes of a folder that may take `bytes_max`, on a file system with `free` bytes beside it.
+fn is_nearly_full(used: u64, bytes_max: u64, free: u64) -> bool {
+    used / 3 >= bytes_max.min(used.saturating_add(free)) / 4
+}
+
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -292,6 +302,23 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_is_full_when_its_file_system_is() {
+        let plenty = 1 << 40;
+        for (used, bytes_max, free, expected) in [
+            (0, 100, plenty, false),
+            (74, 100, plenty, false),
+            (75, 100, plenty, true),
+            (60, 1000, 40, false),
+            (75, 1000, 25, true),
+            (0, 1000, 0, true),
+            (u64::MAX, u64::MAX, plenty, true),
+        ] {
+            let found = is_nearly_full(used, bytes_max, free);
+            assert_eq!(found, expected, "{used} of {bytes_max}, {free} free");
+        }
+    }
 
     #[test]
     fn names_are_told_apart() {

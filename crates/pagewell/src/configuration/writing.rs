@@ -2,14 +2,13 @@
 
 use std::path::PathBuf;
 
-use pagewell_base::size;
 use pagewell_monitor::metrics::Prices;
 use serde_json::json;
 
 use super::picker::{Picker, at, some, word_of};
 use super::table::{At, Table, text, text_or_number, word};
 use crate::bucket_arguments::BucketArguments;
-use crate::writing_arguments::{OBJECT_WRITES, ObjectWrites, WritingArguments};
+use crate::writing_arguments::{OBJECT_WRITES, ObjectWrites, WritingArguments, parse_size};
 
 /// What the file says.
 #[derive(Debug, Default)]
@@ -28,7 +27,7 @@ impl WritingKeys {
     ) -> Self {
         Self {
             staging_dir: table.take("staging_dir", text(path)),
-            staging_dir_size: table.take("staging_dir_size", text_or_number(size::parse_positive)),
+            staging_dir_size: table.take("staging_dir_size", text_or_number(parse_size)),
             object_writes: table.take("object_writes", word(&OBJECT_WRITES)),
             object_prices: table.take("object_prices", text(Prices::parse)),
         }
