@@ -22,6 +22,7 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{report, usage};
 use crate::identity::FileIdentity;
+use crate::kinds;
 use crate::open::{self, Opened, Purpose};
 use crate::recognise::{SourceKind, meant_inside, recognise, why_plain};
 use crate::source::Source;
@@ -87,6 +88,16 @@ pub(crate) struct Place {
     pub(crate) disc: Option<DiscFacts>,
 }
 
+/// What is said of options that stand behind the place inside a source, where they would be a part
+/// of its name: only of those that the source has, so that any other name may have a `?`.
+fn options_behind(source: &Source, path: &[u8]) -> Option<String> {
+    let path = std::str::from_utf8(path).ok()?;
+    let (_, options) = path.rsplit_once('?')?;
+    let (name, _) = options.split_once('=')?;
+    let is_one = source.plain_path().is_none() && kinds::is_option_of_a_source(name);
+    is_one.then(|| format!("options stand before the place: SOURCE?{options}::/PATH"))
+}
+
 impl Location {
     /// Parses a LOCATION. Looks at no file ([`Source::parse`] has one exception).
     pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
@@ -99,9 +110,16 @@ impl Location {
             ),
             None => (text, None),
         };
+        let source = Source::parse(source)?;
+        if let Some(hint) = path
+            .as_deref()
+            .and_then(|path| options_behind(&source, path))
+        {
+            return Err(usage(format!("{}: {hint}", escape::text(bytes))));
+        }
         Ok(Self {
             text: text.to_owned(),
-            source: Source::parse(source)?,
+            source,
             path,
         })
     }
@@ -423,6 +441,22 @@ mod tests {
             let location = parse(whole);
             assert_eq!(location.source, Source::of_path(whole.into()));
             assert_eq!(location.path, None);
+        }
+    }
+
+    #[test]
+    fn options_behind_a_place_are_no_part_of_its_name() {
+        let text = "s3://bucket::/a/b?endpoint=http://h:1";
+        let error = Location::parse(OsStr::new(text)).unwrap_err().to_string();
+        assert!(error.starts_with(text), "{error}");
+        assert!(
+            error.ends_with("SOURCE?endpoint=http://h:1::/PATH"),
+            "{error}"
+        );
+        for name in ["s3://bucket::/a?b=c", "s3://bucket::/a?", "tree::/a?age=1"] {
+            let path = parse(name).path.map(|path| path.len());
+            let at = name.find("::").unwrap();
+            assert_eq!(path, Some(name.len() - at - 2), "{name}");
         }
     }
 

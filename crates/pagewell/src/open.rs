@@ -24,7 +24,7 @@ use crate::engine::Engine;
 use crate::escape;
 use crate::failure::{self, usage};
 use crate::identity::FileIdentity;
-use crate::recognise::{SourceKind, guess, meant_inside, recognise, why_plain};
+use crate::recognise::{SourceKind, guess, guess_of, meant_inside, recognise, why_plain};
 use crate::storage::{self, Storage};
 
 /// What a source is opened for.
@@ -184,12 +184,17 @@ pub(crate) fn objects(
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     let url = storage.url()?;
-    let may_change = purpose.writes() && pagewell_source_object::is_bucket(url);
+    let is_bucket = pagewell_source_object::is_bucket(url);
+    if purpose == Purpose::Fill && !is_bucket {
+        bail!("{shown}: can only be read, as all of the web");
+    }
+    let may_change = purpose.writes() && is_bucket;
     let writing = may_change
         .then(|| engine.writing(purpose.makes_changes_durable()))
         .transpose()?;
     let (cache, tier) = (engine.cache()?, engine.tier()?);
-    match pagewell_source_object::open(url, cache, tier, writing)? {
+    let opened = pagewell_source_object::open(url, cache, tier, writing);
+    match opened.map_err(|error| right_object(error, url, purpose))? {
         pagewell_source_object::Opened::Tree(tree) => {
             if purpose == Purpose::Fill && tree.limits().read_only {
                 bail!("{shown}: can only be read");
@@ -197,12 +202,40 @@ pub(crate) fn objects(
             Ok(Opened::new(tree))
         }
         pagewell_source_object::Opened::Object(_) if purpose == Purpose::Fill => {
-            bail!("{shown}: can only be read, as it names one object")
+            let right = spelling_of_key(url);
+            bail!("{shown}: names one object, which can only be read; {right} can be written")
         }
         pagewell_source_object::Opened::Object(object) => {
             image_of(engine.over(storage::of_object(object))?, engine)
         }
     }
+}
+
+/// How a key is written as a place in its bucket. The URL of a bucket that was opened has one.
+fn spelling_of_key(url: &str) -> String {
+    let (place, options) = url.split_at(url.find('?').unwrap_or(url.len()));
+    let scheme = place.find("://").map_or(0, |at| at + 3);
+    let slash = place.get(scheme..).and_then(|rest| rest.find('/'));
+    let (bucket, key) = place.split_at(slash.map_or(place.len(), |at| scheme + at));
+    format!("{bucket}{options}::{key}")
+}
+
+/// How to write what is to be made in a bucket.
+fn right_object(error: OpenError, url: &str, purpose: Purpose) -> anyhow::Error {
+    if !purpose.writes()
+        || !error
+            .to_string()
+            .ends_with(pagewell_source_object::NO_OBJECT)
+    {
+        return error.into();
+    }
+    let (place, options) = url.split_at(url.find('?').unwrap_or(url.len()));
+    let folder = format!("a new folder ends with a slash: {place}/{options}");
+    if purpose == Purpose::Fill {
+        let key = spelling_of_key(url);
+        return anyhow!("{error} (a new object is written {key}; {folder})");
+    }
+    anyhow!("{error} ({folder})")
 }
 
 /// Refuses a URL of an object that can never be opened.
@@ -361,6 +394,14 @@ pub(crate) fn with_options(shown: &str) -> String {
     format!("iso:{image}")
 }
 
+/// Why something is no disc, and what it looks like instead.
+pub(crate) fn no_disc(error: OpenError, image: &Bytes) -> anyhow::Error {
+    match guess_of(image) {
+        Some(what) => anyhow!("{error}; it looks like {what}"),
+        None => error.into(),
+    }
+}
+
 /// Opens a disc image. What a user must know of it a server or a mount says with its other notes,
 /// a command at once.
 pub(crate) fn disc(
@@ -370,7 +411,8 @@ pub(crate) fn disc(
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
     let image = disc_bytes(storage, options.partition, engine)?;
-    let disc = Disc::open(&image.bytes, engine.cache()?, options)?;
+    let disc = Disc::open(&image.bytes, engine.cache()?, options);
+    let disc = disc.map_err(|error| no_disc(error, &image.bytes))?;
     for line in disc.notes(&with_options(shown)) {
         let line = format!("{shown}: {line}");
         if purpose.is_whole() {
@@ -491,6 +533,27 @@ mod tests {
         writes: Writes::None,
         changes_are_durable: false,
     };
+
+    #[test]
+    fn what_is_to_be_made_in_a_bucket_is_told_how_it_is_written() {
+        for (url, key) in [
+            ("s3://b/k", "s3://b::/k"),
+            (
+                "s3://b/a/k?endpoint=http://h:1",
+                "s3://b?endpoint=http://h:1::/a/k",
+            ),
+            ("az://c/k?account=x", "az://c?account=x::/k"),
+        ] {
+            assert_eq!(spelling_of_key(url), key);
+            let missing = || OpenError::new("s3://b/k", pagewell_source_object::NO_OBJECT);
+            let said = |purpose| right_object(missing(), url, purpose).to_string();
+            assert!(said(Purpose::Fill).contains(key), "{}", said(Purpose::Fill));
+            let served = said(Purpose::Serve(Writes::Recognised));
+            let slash = url.replacen("/k", "/k/", 1);
+            assert!(served.contains(&slash) && !served.contains(key), "{served}");
+            assert_eq!(said(Purpose::Read), missing().to_string());
+        }
+    }
 
     #[test]
     fn whole_sources_are_served_and_places_inside_them_are_not() {

@@ -9,10 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagewell_container::Depth;
+use pagewell_container::{Depth, volume};
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
-use pagewell_source_bytes::open_error;
+use pagewell_source_bytes::{Bytes, open_error};
 use pagewell_source_iso as iso;
 use pagewell_source_udf::{self as udf, NotUdf};
 
@@ -148,6 +148,9 @@ const HTML_BYTES: usize = 14;
 /// What the file begins with that Git has in place of a large one.
 const LFS: &[u8] = b"version https://git-lfs";
 
+/// What looks like nothing of the kind.
+const UNKNOWN: &str = "nothing that is known";
+
 /// Where which bytes mark what; the first that fits counts.
 const MARKS: [(usize, &[u8], &str); 27] = [
     (0, b"PK\x03\x04", "a zip archive"),
@@ -183,15 +186,28 @@ const MARKS: [(usize, &[u8], &str); 27] = [
 pub(crate) fn guess(path: &Path) -> &'static str {
     let mut bytes = Vec::new();
     let Ok(mut file) = File::open(path) else {
-        return "nothing that is known";
+        return UNKNOWN;
     };
     if (&file).take(LOOK_BYTES).read_to_end(&mut bytes).is_err() {
-        return "nothing that is known";
+        return UNKNOWN;
     }
     if !bytes.starts_with(VHD) && has_vhd_footer(&mut file) {
         return "a VHD image of fixed size: the disk, and 512 bytes behind it";
     }
     of_bytes(&bytes)
+}
+
+/// The same of an image that is open, unless a volume of a disc begins in it or it is not known.
+pub(crate) fn guess_of(image: &Bytes) -> Option<&'static str> {
+    let length = image.length_bytes().min(LOOK_BYTES);
+    let mut bytes = vec![0; usize::try_from(length).ok()?];
+    image.read(0, &mut bytes, true).ok()?;
+    let volume = volume::MARK_POSITION..volume::MARK_POSITION + volume::SECTOR_BYTES;
+    let volume = usize::try_from(volume.start).ok()?..usize::try_from(volume.end).ok()?;
+    if bytes.get(volume).is_some_and(volume::begins) {
+        return None;
+    }
+    Some(of_bytes(&bytes)).filter(|what| *what != UNKNOWN)
 }
 
 fn has_vhd_footer(file: &mut File) -> bool {
@@ -221,7 +237,7 @@ fn of_bytes(bytes: &[u8]) -> &'static str {
         _ if HTML.iter().any(is_page) => "a web page, as failed downloads leave",
         _ if bytes.iter().all(|byte| *byte == 0) => "an empty disk",
         _ if bytes.iter().all(is_text) => "text",
-        _ => "nothing that is known",
+        _ => UNKNOWN,
     }
 }
 
@@ -298,13 +314,13 @@ mod tests {
         assert_eq!(with(1080, b"\x53\xef"), "an ext2, ext3 or ext4 file system");
         assert_eq!(with(0, b"PK\x03\x04"), "a zip archive");
         assert_eq!(with(65600, b"_BHRfS_M"), "a btrfs file system");
-        assert_eq!(with(9, b"\x01"), "nothing that is known");
+        assert_eq!(with(9, b"\x01"), UNKNOWN);
         assert_eq!(of_bytes("Gr\u{fc}\u{df}e\n".as_bytes()), "text");
         assert_eq!(of_bytes(&[0; 4096]), "an empty disk");
         assert_eq!(of_bytes(b""), "an empty file");
         assert!(of_bytes(b"\n<!DOCTYPE HTML><p>404").starts_with("a web page"));
         assert!(of_bytes(b"version https://git-lfs.github.com/spec/v1\n").contains("Git LFS"));
-        assert_eq!(guess(Path::new("/nowhere/at/all")), "nothing that is known");
+        assert_eq!(guess(Path::new("/nowhere/at/all")), UNKNOWN);
     }
 
     #[test]

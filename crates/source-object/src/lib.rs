@@ -64,6 +64,8 @@ mod writing;
 pub use device::ObjectDevice;
 pub use filesystem::ObjectFileSystem;
 pub use kept_probe::KeptProbe;
-pub use open::{AZURE_OPTIONS, OPTIONS, Opened, OpenedObject, check, is_bucket, open, open_object};
+pub use open::{
+    AZURE_OPTIONS, NO_OBJECT, OPTIONS, Opened, OpenedObject, check, is_bucket, open, open_object,
+};
 pub use pagewell_object_client::Version;
 pub use writing::Writing;

@@ -107,6 +107,9 @@ pub const AZURE_OPTIONS: [(&str, &str); 12] = [
     OPTIONS[11],
 ];
 
+/// What is said of a bucket in which nothing has the name of the URL.
+pub const NO_OBJECT: &str = "there is no such object or folder";
+
 /// What a URL names.
 pub enum Opened {
     /// A bucket or a folder.
@@ -194,10 +197,7 @@ pub fn open(
     });
     let page = page.map_err(refused)?;
     if !is_folder && page.objects.is_empty() && page.prefixes.is_empty() {
-        return Err(OpenError::new(
-            &shown(url),
-            "there is no such object or folder",
-        ));
+        return Err(OpenError::new(&shown(url), NO_OBJECT));
     }
     let bucket = location.bucket().unwrap_or_else(|| remote.describe());
     let of = (&*bucket, &*prefix);

@@ -274,7 +274,7 @@ impl Folder {
     }
 }
 
-/// `used` bytes of a folder that may take `bytes_max`, on a file system with `free` bytes beside it.
+/// `used` bytes of a folder that may take `bytes_max`, on a file system with `free` bytes besides.
 fn is_nearly_full(used: u64, bytes_max: u64, free: u64) -> bool {
     used / 3 >= bytes_max.min(used.saturating_add(free)) / 4
 }

@@ -156,7 +156,8 @@ fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson>
     let partition = source.disc_options.partition;
     let image = open::disc_bytes(&source.storage, partition, engine)?;
     let place = (&image.bytes, engine.cache()?);
-    let disc = Disc::noting(place, &source.disc_options, Some(violations.clone()))?;
+    let disc = Disc::noting(place, &source.disc_options, Some(violations.clone()));
+    let disc = disc.map_err(|error| open::no_disc(error, &image.bytes))?;
     let mut progress = Progress::new(true);
     progress.begin(&shown);
     let depth = if data { Depth::Data } else { Depth::Ends };

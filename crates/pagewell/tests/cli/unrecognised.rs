@@ -61,6 +61,33 @@ fn nobody_writes_to_a_file_that_was_meant_otherwise() {
 }
 
 #[test]
+fn what_is_named_as_a_disc_and_is_none_is_said() {
+    let fixture = Fixture::new();
+    let page = b"<!DOCTYPE html><p>not found".to_vec();
+    let mut archive = vec![b'x'; 40 * 2048];
+    archive[257..262].copy_from_slice(b"ustar");
+    for (name, content, what) in [
+        ("page.iso", page, "it looks like a web page"),
+        (
+            "a.tar",
+            archive,
+            "no volume descriptor; it looks like a tar archive",
+        ),
+    ] {
+        fs::write(fixture.path().join(name), content).unwrap();
+        let source = format!("iso:{name}");
+        for words in [["ls", &*source], ["check", name], ["check", &*source]] {
+            let error = run_in(fixture.path(), &words).failed(1);
+            assert!(error.contains(what), "{words:?}: {error}");
+        }
+    }
+    // Of what nothing is known, nothing is said.
+    fs::write(fixture.path().join("odd"), bytes(80 * 2048, 7)).unwrap();
+    let error = run_in(fixture.path(), &["ls", "iso:odd"]).failed(1);
+    assert!(!error.contains("looks like"), "{error}");
+}
+
+#[test]
 fn a_copy_replaces_a_file_and_does_not_write_into_it() {
     let fixture = Fixture::new();
     let disk = fixture.path().join("disk.img");
