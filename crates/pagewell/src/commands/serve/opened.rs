@@ -8,7 +8,7 @@ use pagewell_base::size;
 use pagewell_cache::DirtyLimit;
 use pagewell_fs::FileSystem;
 use pagewell_monitor::status::{ExportStatus, Warnings};
-use pagewell_nfsd::Export;
+use pagewell_nfsd::{Export, Squash};
 
 use super::watch::ExportWatch;
 use crate::configuration::allow::Hosts;
@@ -76,6 +76,30 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
     Ok(opened)
 }
 
+/// What is said of a bucket that few clients can change or none, since all of it belongs to the
+/// user of the server: where that is not what was asked for.
+fn shuts_out(settings: &ExportSettings, owner: u32, mode: u32) -> Option<String> {
+    const OTHERS_WRITE: u32 = 0o002;
+    let source = settings.argument.text.to_string_lossy();
+    let is_chosen = ["uid=", "dmode="]
+        .iter()
+        .any(|option| source.contains(option));
+    if settings.read_only || is_chosen || mode & OTHERS_WRITE != 0 {
+        return None;
+    }
+    let (anonymous, _) = settings.anonymous;
+    let user = match settings.squash {
+        Squash::None => return None,
+        Squash::All if anonymous == owner => return None,
+        Squash::Root if owner != 0 => format!("only user {owner} of clients can change it"),
+        Squash::Root => "no client can change it, as it belongs to root".to_owned(),
+        Squash::All => format!("no client can change it, as it belongs to user {owner}"),
+    };
+    Some(format!(
+        "{user}: --squash all --anon-uid {owner} lets all, ?uid=N&gid=N behind its source one user"
+    ))
+}
+
 /// Whether an image that was named to be written can only be read.
 fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
     let kind = settings.argument.source.kind;
@@ -92,6 +116,18 @@ impl OpenExport {
         let opened = open_source(settings, engine)?;
         let is_local = opened.tree.is_local();
         check_dirty(settings, opened.dirty_limit.as_ref())?;
+        if argument.source.is_object() && !opened.tree.filesystem.limits().read_only {
+            let root = opened.tree.filesystem.root();
+            let root = opened
+                .tree
+                .filesystem
+                .attributes(&opened.tree.call(), &root);
+            let line = root.ok();
+            let line = line.and_then(|root| shuts_out(settings, root.uid, root.mode));
+            let name = &argument.name;
+            line.into_iter()
+                .for_each(|line| engine.note(format!("{name}: {line}")));
+        }
         Ok(Self {
             settings: settings.clone(),
             writes,
@@ -184,6 +220,48 @@ impl OpenExport {
             limits: settings.limits,
             faults: self.watch.faults.clone(),
             ..Export::new(&settings.argument.name, self.filesystem.clone())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::configuration::settings::Settings;
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: crate::configuration::arguments::ServeArguments,
+    }
+
+    fn said(words: &[&str], owner: u32, mode: u32) -> Option<String> {
+        let words = ["pagewell"].iter().chain(words);
+        let line = Line::try_parse_from(words).unwrap();
+        let settings = Settings::resolve(&line.serve, None).unwrap();
+        shuts_out(&settings.exports[0], owner, mode)
+    }
+
+    #[test]
+    fn a_bucket_that_clients_cannot_change_is_named_with_a_way() {
+        for (words, owner, mode, part) in [
+            (&["s3://b"][..], 0, 0o755, Some("no client can change it")),
+            (&["s3://b"], 999, 0o755, Some("only user 999 of clients")),
+            (&["s3://b"], 0, 0o777, None),
+            (&["s3://b?uid=7"], 7, 0o755, None),
+            (&["--read-only", "s3://b"], 0, 0o755, None),
+            (&["--squash", "none", "s3://b"], 0, 0o755, None),
+            (&["--squash", "all", "s3://b"], 65534, 0o755, None),
+            (&["--squash", "all", "s3://b"], 0, 0o755, Some("no client")),
+        ] {
+            let said = said(words, owner, mode);
+            match (&said, part) {
+                (Some(line), Some(part)) => {
+                    assert!(line.contains(part) && line.contains("?uid=N"), "{line}");
+                }
+                (said, part) => assert_eq!(said.as_deref(), part, "{words:?} {owner}"),
+            }
         }
     }
 }
