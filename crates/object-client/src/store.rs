@@ -17,7 +17,7 @@ use crate::remote::{ListPage, ListQuery, ObjectInfo};
 use crate::service::Service;
 use crate::transport::Call;
 use crate::version::Version;
-use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload};
+use crate::writable::{BodyHash, Condition, Copies, ListedUpload, Metadata, Part, Upload};
 
 /// An object, and its bytes where they are few enough.
 pub(crate) type Whole = (ObjectInfo, Option<Bytes>);
@@ -68,7 +68,13 @@ pub(crate) trait WholeObjects: Store {
     ) -> impl Future<Output = Result<Vec<(String, String)>>> + Send;
 
     /// A call that makes an object of another body than its hash says.
-    fn damaged_put(&self, key: &str) -> Result<Call>;
+    fn damaged_put(&self, key: &str, hash: BodyHash) -> Result<Call>;
+
+    fn signs_bodies(&self) -> bool {
+        false
+    }
+
+    fn trust_signed_hashes(&self) {}
 }
 
 /// The same.
@@ -96,6 +102,11 @@ pub(crate) trait Uploads: Store {
         version: &Version,
         range: Range<u64>,
     ) -> impl Future<Output = Result<Part>> + Send;
+
+    /// A call that makes a part of another body than its signed hash says.
+    fn damaged_part(&self, _upload: &Upload) -> Result<Call> {
+        Err(BodyHash::unsigned())
+    }
 
     fn complete(
         self: &Arc<Self>,

@@ -43,8 +43,8 @@ pub(super) struct Rights {
     pub keeps_markers: bool,
     /// A listing has the tags that a HEAD has.
     pub lists_tags: bool,
-    /// A body with another hash than that of the request is refused.
-    pub compares_hashes: bool,
+    /// A body with another hash than the signed one is refused.
+    pub compares_signed_hashes: bool,
     /// `a` and `a/b` can both be there.
     pub has_files_beside_folders: bool,
 }
@@ -58,7 +58,7 @@ impl Rights {
             copies_parts: does(Question::CopyPart) && does(Question::StaleCopy),
             keeps_markers: does(Question::Marker),
             lists_tags: does(Question::ListedTag),
-            compares_hashes: does(Question::WrongHash),
+            compares_signed_hashes: does(Question::WrongSignedHash),
             has_files_beside_folders: does(Question::Beside),
         }
     }
@@ -176,7 +176,7 @@ impl Guard {
                 copies_parts: true,
                 keeps_markers: true,
                 lists_tags: true,
-                compares_hashes: true,
+                compares_signed_hashes: true,
                 has_files_beside_folders: true,
             }),
             until: SystemTime::now(),

@@ -1,7 +1,7 @@
 //! What a store has answered to a probe, kept for the next start: a small file for each bucket.
 //!
 //! ```text
-//!   pagewell-probe 1
+//!   pagewell-probe 2
 //!   place s3://bucket at http://127.0.0.1:9000
 //!   asked 1795839036 by 0.31.0
 //!   changes yes
@@ -33,7 +33,7 @@ use super::identifier::KeyHasher;
 pub(super) const AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A clock may have been wrong by so much when the store was asked.
 const CLOCK_ERROR: Duration = Duration::from_secs(24 * 3600);
-const FORM: &str = "pagewell-probe 1";
+const FORM: &str = "pagewell-probe 2";
 const CHECK: &str = "check ";
 const FILE_BYTES_MAX: u64 = 64 << 10;
 const REASON_CHARACTERS_MAX: usize = 200;
@@ -241,7 +241,7 @@ mod tests {
         }
         let body = text.rsplit_once(CHECK).unwrap().0;
         for (old, new) in [
-            ("pagewell-probe 1", "pagewell-probe 2"),
+            ("pagewell-probe 2", "pagewell-probe 3"),
             ("race_has", "speed_has"),
             ("changes yes", "changes perhaps"),
             ("1795839036", "18446744073709551615"),

@@ -8,8 +8,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use pagewell_base::sync::Mutex;
 use pagewell_object_client::{
-    Activity, Bytes, Condition, Copies, Error, ListPage, ListQuery, ListedObject, ListedUpload,
-    Metadata, ObjectInfo, Part, Remote, Result, Sink, Upload, Version, WritableRemote,
+    Activity, BodyHash, Bytes, Condition, Copies, Error, ListPage, ListQuery, ListedObject,
+    ListedUpload, Metadata, ObjectInfo, Part, Remote, Result, Sink, Upload, Version,
+    WritableRemote,
 };
 
 /// A request.
@@ -446,7 +447,7 @@ impl WritableRemote for Store {
         })
     }
 
-    fn compares_hashes(&self, _key: &str) -> Result<bool> {
+    fn compares_hashes(&self, _key: &str, _hash: BodyHash) -> Result<bool> {
         Ok(true)
     }
 

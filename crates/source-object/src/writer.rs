@@ -140,7 +140,13 @@ impl Writer {
 
     /// What changes can rest on; [`Error::ReadOnly`] where there are none.
     pub(super) fn rights(&self, call: &Call<'_>) -> Result<Rights> {
-        self.guard.rights(call.may_block)
+        let rights = self.guard.rights(call.may_block)?;
+        if rights.compares_signed_hashes
+            && let Some(remote) = self.tree.data().remote().as_writable()
+        {
+            remote.trust_signed_hashes();
+        }
+        Ok(rights)
     }
 
     /// Changes whenever something that was written may have been lost.

@@ -24,7 +24,7 @@ use crate::settle::{Settled, TOKEN, deleted, seen, settled, token};
 use crate::store::WholeObjects;
 use crate::transport::Call;
 use crate::version::Version;
-use crate::writable::{Condition, Metadata};
+use crate::writable::{BodyHash, Condition, Metadata};
 
 pub(crate) const MEDIA_TYPE: &str = "application/octet-stream";
 
@@ -165,7 +165,10 @@ impl WholeObjects for Bucket {
         }
         Ok(left)
     }
-    fn damaged_put(&self, key: &str) -> Result<Call> {
+    fn damaged_put(&self, key: &str, hash: BodyHash) -> Result<Call> {
+        if hash == BodyHash::Signed {
+            return Err(BodyHash::unsigned());
+        }
         let body = Bytes::from_static(provoke::BODY);
         let described = (resource::described(&Vec::new())?, provoke::WRONG_DIGEST);
         insert(self, key, body, &Condition::Always, described, &token()?)

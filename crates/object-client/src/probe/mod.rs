@@ -23,6 +23,7 @@ use crate::open::open;
 use crate::options::Options;
 use crate::remote::{ListQuery, Remote};
 use crate::version::Version;
+use crate::writable::WritableRemote;
 use trial::{Measured, Trial, within};
 
 /// What is asked.
@@ -54,8 +55,10 @@ pub enum Question {
     CopyPart,
     /// Whether such a copy of a version that is gone is refused.
     StaleCopy,
-    /// Whether a body with another hash than its own is refused.
+    /// Whether a body with another MD5 than its own is refused.
     WrongHash,
+    /// Whether the same is true of the SHA-256 that the signature holds.
+    WrongSignedHash,
     /// Whether `dir/` is kept and listed.
     Marker,
     /// Whether `a` and `a/b` can both be there.
@@ -64,7 +67,7 @@ pub enum Question {
 
 impl Question {
     /// All of them, with their names for programs.
-    pub const NAMES: [(Self, &'static str); 16] = [
+    pub const NAMES: [(Self, &'static str); 17] = [
         (Self::Lists, "lists"),
         (Self::StrongTag, "strong_tag"),
         (Self::Ranges, "ranges"),
@@ -79,6 +82,7 @@ impl Question {
         (Self::CopyPart, "part_copy"),
         (Self::StaleCopy, "stale_part_copy_refused"),
         (Self::WrongHash, "wrong_hash_refused"),
+        (Self::WrongSignedHash, "wrong_signed_hash_refused"),
         (Self::Marker, "folder_marker"),
         (Self::Beside, "object_beside_folder"),
     ];
@@ -343,7 +347,11 @@ fn run(
     answers.extend(reading.map(|(question, ask)| (*question, trial.ask(*ask))));
     answers.extend(changes.map(|answer| (Question::Change, answer)));
     if is_writable {
+        let signs = remote
+            .as_writable()
+            .is_some_and(WritableRemote::signs_bodies);
         let writing = questions::WRITING.iter();
+        let writing = writing.filter(|(one, _)| signs || *one != Question::WrongSignedHash);
         answers.extend(writing.map(|(question, ask)| (*question, trial.ask(*ask))));
     }
     let Measured {

@@ -9,7 +9,7 @@ use super::trial::{LARGE_BYTES, Trial, pattern};
 use super::{Answer, Question};
 use crate::error::{Error, Result};
 use crate::version::Version;
-use crate::writable::{Condition, Copies};
+use crate::writable::{BodyHash, Condition, Copies};
 
 /// Creates of one key at once, and how often that is done.
 const RACERS: usize = 8;
@@ -29,7 +29,7 @@ pub(super) const READING: [(Question, Ask); 4] = [
     (Question::ListedTag, listed_tag),
 ];
 /// What needs objects of the probe's own.
-pub(super) const WRITING: [(Question, Ask); 10] = [
+pub(super) const WRITING: [(Question, Ask); 11] = [
     (Question::Create, create),
     (Question::Update, update),
     (Question::Race, race),
@@ -38,6 +38,7 @@ pub(super) const WRITING: [(Question, Ask); 10] = [
     (Question::CopyPart, copy_part),
     (Question::StaleCopy, stale_copy),
     (Question::WrongHash, wrong_hash),
+    (Question::WrongSignedHash, wrong_signed_hash),
     (Question::Marker, marker),
     (Question::Beside, beside),
 ];
@@ -274,9 +275,18 @@ fn stale_copy(trial: &Trial) -> Result<Answer> {
 }
 
 fn wrong_hash(trial: &Trial) -> Result<Answer> {
-    match trial.writable()?.compares_hashes(&trial.key("hash"))? {
+    let key = trial.key("hash");
+    match trial.writable()?.compares_hashes(&key, BodyHash::Md5)? {
         true => Ok(Answer::Yes),
         false => no("it keeps a body whose MD5 is not that of the request"),
+    }
+}
+
+fn wrong_signed_hash(trial: &Trial) -> Result<Answer> {
+    let key = trial.key("signed-hash");
+    match trial.writable()?.compares_hashes(&key, BodyHash::Signed)? {
+        true => Ok(Answer::Yes),
+        false => no("it keeps a body whose SHA-256 is not that of the signature"),
     }
 }
 

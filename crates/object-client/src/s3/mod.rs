@@ -19,6 +19,7 @@ use pagewell_base::sync::Mutex;
 use crate::activity::Kind;
 use crate::at_once;
 use crate::error::{Error, Result};
+use crate::headers;
 use crate::inspect::inspect;
 use crate::location::Origin;
 use crate::options::Options;
@@ -92,6 +93,10 @@ impl Place {
     }
 }
 
+fn lacks_md5(call: &Call) -> bool {
+    call.kind == Kind::Put && !call.body.is_empty() && !call.headers.contains_key(headers::MD5)
+}
+
 /// A bucket.
 pub(crate) struct Bucket {
     transport: Transport,
@@ -100,6 +105,10 @@ pub(crate) struct Bucket {
     raw_listings: bool,
     /// Whether the server has answered right once: before, a missing object may mean a wrong key.
     is_proven: AtomicBool,
+    /// Whether the server was seen to compare signed hashes.
+    trusts_signed_hashes: AtomicBool,
+    /// Whether it has refused a body without MD5, as buckets with object locks do.
+    wants_md5: AtomicBool,
 }
 
 impl Bucket {
@@ -142,6 +151,8 @@ impl Bucket {
             credentials,
             raw_listings: options.raw_listings,
             is_proven: AtomicBool::new(false),
+            trusts_signed_hashes: AtomicBool::new(false),
+            wants_md5: AtomicBool::new(false),
         })
     }
 
@@ -183,6 +194,10 @@ impl Bucket {
         }
     }
 
+    fn signed_hash_is_enough(&self) -> bool {
+        self.trusts_signed_hashes.load(Ordering::Relaxed) && !self.wants_md5.load(Ordering::Relaxed)
+    }
+
     fn to_put(&self, key: &str) -> Result<Call> {
         Ok(Call::new(Kind::Put, Method::PUT, self.object(key, &[])?))
     }
@@ -198,6 +213,9 @@ impl Service for Bucket {
     async fn prepare(&self, call: &mut Call) -> Result<()> {
         let place = self.place();
         call.target.origin = place.origin()?;
+        if self.wants_md5.load(Ordering::Relaxed) && lacks_md5(call) {
+            headers::carry(call, call.body.clone())?;
+        }
         let Some(credentials) = &self.credentials else {
             return Ok(());
         };
@@ -211,8 +229,12 @@ impl Service for Bucket {
         Ok(())
     }
 
-    /// The region of the bucket, or that keys have expired.
-    fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
+    /// The region of the bucket, that keys have expired, or that bodies need an MD5.
+    fn learn(&self, _call: &Call, tried: &Call, refusal: &Refusal) -> bool {
+        if refusal.code == "InvalidRequest" && lacks_md5(tried) {
+            self.wants_md5.store(true, Ordering::Relaxed);
+            return true;
+        }
         if matches!(refusal.code.as_str(), "ExpiredToken" | "InvalidToken") {
             return self.credentials.as_ref().is_some_and(Credentials::forget);
         }

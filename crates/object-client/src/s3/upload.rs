@@ -19,12 +19,13 @@ use crate::date;
 use crate::error::{Error, Result};
 use crate::headers::{condition, describe};
 use crate::percent;
+use crate::provoke;
 use crate::service::{Answer, Ended, Wanted, exchange};
 use crate::settle::{Settled, seen, settled, token};
 use crate::store::Uploads;
 use crate::transport::{Call, Target};
 use crate::version::{Version, quoted};
-use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
+use crate::writable::{BodyHash, Condition, ListedUpload, Metadata, Part, Upload};
 use crate::xml::{self, Element};
 
 /// How long a server may be silent while it puts parts together, or copies one.
@@ -95,11 +96,11 @@ impl Uploads for Bucket {
     async fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
         let length_bytes = body.len() as u64;
         let mut call = Call::new(Kind::Put, Method::PUT, target(self, upload, number)?);
-        let md5 = carry(&mut call, body)?;
+        let md5 = carry(self, &mut call, body)?;
         let answer = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX))
             .await
             .result?;
-        let etag = write::etag(&call, &answer.head, &md5)?;
+        let etag = write::etag(&call, &answer.head, md5.as_deref())?;
         Ok(Part {
             number,
             etag: etag.ok_or_else(|| missing(&call.target, "ETag"))?,
@@ -150,6 +151,11 @@ impl Uploads for Bucket {
 
     /// Completes an upload. An answer that was lost is looked for before the call is made again,
     /// since only some servers complete twice.
+    fn damaged_part(&self, upload: &Upload) -> Result<Call> {
+        let call = Call::new(Kind::Put, Method::PUT, target(self, upload, 1)?);
+        provoke::damaged(call, BodyHash::Signed)
+    }
+
     async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
@@ -162,7 +168,7 @@ impl Uploads for Bucket {
         condition(&mut call.headers, wanted)?;
         let media_type = HeaderValue::from_static("application/xml");
         call.headers.insert(CONTENT_TYPE, media_type);
-        carry(&mut call, Bytes::from(list_of(parts)?))?;
+        carry(self, &mut call, Bytes::from(list_of(parts)?))?;
         let ended = exchange(self.as_ref(), &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
         // Where a lost answer was the only one that said so, the upload is not found the second
         // time.

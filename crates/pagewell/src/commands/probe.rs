@@ -197,6 +197,11 @@ fn words_of_change(question: Question) -> Words {
             "A body that is damaged on its way is not kept.",
             "A body that is damaged on its way can be kept.",
         ),
+        Question::WrongSignedHash => words(
+            "refuses a body with a wrong SHA-256",
+            "The signature protects a body: MD5, which takes longer, is left out.",
+            "MD5 goes along with each body.",
+        ),
         Question::Marker => words(
             "keeps and lists an object 'dir/'",
             "Empty directories can be kept.",

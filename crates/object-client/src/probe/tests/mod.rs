@@ -40,7 +40,7 @@ fn a_store_that_does_all_of_it_is_guarded_and_left_as_it_was() {
         .answers
         .iter()
         .filter(|(_, answer)| *answer == Answer::Yes);
-    assert_eq!((yes.count(), asked), (16, 16), "{:?}", report.answers);
+    assert_eq!((yes.count(), asked), (17, 17), "{:?}", report.answers);
     assert_eq!(report.class, Class::Guarded);
     assert!(report.latency.is_some() && report.bytes_per_second.is_some());
     assert_eq!(report.left_behind, [""; 0]);
@@ -64,6 +64,7 @@ fn what_a_store_does_wrong_is_named_and_decides() {
         (CopyPart, Class::Guarded),
         (StaleCopy, Class::Guarded),
         (WrongHash, Class::Guarded),
+        (WrongSignedHash, Class::Guarded),
         (Marker, Class::Guarded),
         (Beside, Class::Guarded),
         (Change, Class::ReadOnly),

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::probe::Question;
 use crate::remote::{ListPage, ListQuery, ListedObject, ObjectInfo, Remote, Sink};
 use crate::version::Version;
-use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
+use crate::writable::{BodyHash, Condition, ListedUpload, Metadata, Part, Upload, WritableRemote};
 
 struct Kept {
     body: Bytes,
@@ -294,11 +294,19 @@ impl WritableRemote for Store {
         Err(unsupported())
     }
 
-    fn compares_hashes(&self, key: &str) -> Result<bool> {
-        if self.has(Question::WrongHash) {
+    fn compares_hashes(&self, key: &str, hash: BodyHash) -> Result<bool> {
+        let question = match hash {
+            BodyHash::Md5 => Question::WrongHash,
+            BodyHash::Signed => Question::WrongSignedHash,
+        };
+        if self.has(question) {
             self.state.lock().keep(key, Bytes::from_static(b"wrong"));
         }
-        Ok(!self.has(Question::WrongHash))
+        Ok(!self.has(question))
+    }
+
+    fn signs_bodies(&self) -> bool {
+        true
     }
 
     fn honours_if_match(&self, _: &str) -> Result<bool> {
