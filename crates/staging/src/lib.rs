@@ -43,6 +43,7 @@ mod error;
 mod file;
 mod folder;
 mod kept;
+mod lock;
 mod open;
 mod places;
 mod pool;

@@ -6,18 +6,18 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pagewell_base::files;
 use pagewell_base::line::one_line;
 use pagewell_counters::names::STAGING_DAMAGED;
 use pagewell_fs::source::OpenError;
-use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
 use crate::file::StagedFile;
 use crate::folder::{Folder, Kind, parse};
 use crate::kept;
+use crate::lock::lock;
 use crate::record::Record;
 use crate::staging::Staging;
 use crate::stored::{State, Stored};
@@ -29,10 +29,6 @@ use crate::uploads::{NotedUpload, Uploads};
 const HEAD: &str = "bucket";
 const HEADER: &str = "pagewell staging 1";
 const HEAD_BYTES_MAX: u64 = 16 << 10;
-/// A killed program has the lock until the system has ended its last requests.
-pub(crate) const LOCK_TRIED_FOR: Duration = Duration::from_secs(2);
-const LOCK_TRIED_EVERY: Duration = Duration::from_millis(10);
-
 /// A staged file that an earlier process has journaled, and not finished.
 pub struct Journaled {
     /// As it was written.
@@ -88,18 +84,6 @@ pub(crate) fn open(
         journaled,
         uploads: noted,
     })
-}
-
-fn lock(folder: &File, tried_for: Duration) -> Result<(), Errno> {
-    let started = Instant::now();
-    loop {
-        let operation = FlockOperation::NonBlockingLockExclusive;
-        let locked = rustix::io::retry_on_intr(|| rustix::fs::flock(folder, operation));
-        if locked != Err(Errno::WOULDBLOCK) || started.elapsed() >= tried_for {
-            return locked;
-        }
-        std::thread::sleep(LOCK_TRIED_EVERY);
-    }
 }
 
 /// Whether the folder is of this bucket, or has nothing; else why not.

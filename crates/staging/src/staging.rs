@@ -10,7 +10,8 @@ pub use crate::folder::Count;
 
 use crate::file::StagedFile;
 use crate::folder::Folder;
-use crate::open::{self, LOCK_TRIED_FOR, Opened};
+use crate::lock::LOCK_TRIED_FOR;
+use crate::open::{self, Opened};
 use crate::uploads::{NotedUpload, Uploads};
 
 /// See the crate's text.
