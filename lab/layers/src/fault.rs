@@ -10,7 +10,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use pagewell_base::sync::Mutex;
@@ -19,6 +18,7 @@ use pagewell_counters::names::PANICS;
 use pagewell_device::{Device, Error, Operation, Request};
 use rustix::io::Errno;
 
+use crate::forward::submit_part;
 use crate::forward_device;
 
 /// Every byte there is, and flushes.
@@ -119,13 +119,8 @@ pub struct Fault {
 /// Changes what goes wrong while the device is in use.
 #[derive(Clone)]
 pub struct FaultHandle {
-    shared: Arc<Shared>,
+    rules: Arc<Mutex<Vec<Rule>>>,
     timer: TimerHandle,
-}
-
-struct Shared {
-    rules: Mutex<Vec<Rule>>,
-    fired: AtomicU64,
 }
 
 impl Fault {
@@ -135,12 +130,8 @@ impl Fault {
         rules: impl IntoIterator<Item = Rule>,
     ) -> std::io::Result<Self> {
         let timer = Timer::new("device-fault", Duration::ZERO, || PANICS.add(1))?;
-        let shared = Arc::new(Shared {
-            rules: Mutex::new(rules.into_iter().collect()),
-            fired: AtomicU64::new(0),
-        });
         let handle = FaultHandle {
-            shared,
+            rules: Arc::new(Mutex::new(rules.into_iter().collect())),
             timer: timer.handle(),
         };
         Ok(Self {
@@ -171,21 +162,14 @@ impl Fault {
             request.fail(0, error);
             return;
         }
-        let rest = request.len() - intact;
-        let mut pieces = request.split(&[intact, rest]).into_iter();
-        if let Some(piece) = pieces.next() {
-            self.inner.submit(piece);
-        }
-        if let Some(piece) = pieces.next() {
-            piece.fail(0, error);
-        }
+        submit_part(&*self.inner, request, intact, error);
     }
 }
 
 impl FaultHandle {
     /// Replaces the rules; counting starts again. Stalls go on.
     pub fn set_rules(&self, rules: impl IntoIterator<Item = Rule>) {
-        *self.shared.rules.lock() = rules.into_iter().collect();
+        *self.rules.lock() = rules.into_iter().collect();
     }
 
     /// Ends all stalls now. Later requests may stall again.
@@ -197,11 +181,6 @@ impl FaultHandle {
     pub fn stalled(&self) -> usize {
         self.timer.waiting()
     }
-
-    /// How often any rule fired.
-    pub fn fired(&self) -> u64 {
-        self.shared.fired.load(Ordering::Relaxed)
-    }
 }
 
 impl Device for Fault {
@@ -210,7 +189,7 @@ impl Device for Fault {
     }
 
     fn submit(&self, request: Request) {
-        let mut rules = self.handle.shared.rules.lock();
+        let mut rules = self.handle.rules.lock();
         let fired = rules.iter_mut().find_map(|rule| {
             let fires = rule.fires(&request);
             fires.then_some((rule.error, rule.range.start))
@@ -219,7 +198,6 @@ impl Device for Fault {
         let Some((error, first)) = fired else {
             return self.inner.submit(request);
         };
-        self.handle.shared.fired.fetch_add(1, Ordering::Relaxed);
         match error {
             Some(errno) => self.fail(request, first, errno),
             None => {
@@ -305,7 +283,6 @@ mod tests {
         let (outcome, _) = read(&fault, 0, 4096).recv().unwrap();
         assert_eq!(outcome.result, failed(&fault, 1024, Errno::NODATA));
         assert!(stalled.try_recv().is_err());
-        assert_eq!(fault.handle().fired(), 3);
     }
 
     fn read(fault: &Fault, offset: u64, length: usize) -> mpsc::Receiver<(Outcome, Buffer)> {
@@ -343,7 +320,6 @@ mod tests {
         let (outcome, buffer) = read(&fault, 8192, 512).recv().unwrap();
         assert_eq!(outcome.result, Ok(()));
         assert_eq!(pattern.check(8192, &buffer), Ok(()));
-        assert_eq!(fault.handle().fired(), 2);
         let text = read_exact(&fault, 4000, &mut [0; 200])
             .unwrap_err()
             .to_string();

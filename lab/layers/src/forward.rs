@@ -1,5 +1,19 @@
 //! What a layer does as the device below it.
 
+use pagewell_device::{Device, Error, Request};
+
+/// Sends the first bytes of a request on, and fails the rest of it.
+pub(crate) fn submit_part(below: &dyn Device, request: Request, bytes: usize, error: Error) {
+    let rest = request.len() - bytes;
+    let mut pieces = request.split(&[bytes, rest]).into_iter();
+    if let Some(piece) = pieces.next() {
+        below.submit(piece);
+    }
+    if let Some(piece) = pieces.next() {
+        piece.fail(0, error);
+    }
+}
+
 /// Within an `impl Device`, makes methods that call those of the same name of the device below.
 #[macro_export]
 macro_rules! forward_device {

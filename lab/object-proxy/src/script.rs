@@ -59,15 +59,12 @@ impl Script {
             names.iter().any(|name| word.starts_with(name))
         };
         words.peek().filter(|word| is_of_link(word))?;
+        let (link, rate) = (&mut self.link, size::parse);
         for word in words {
             let set = match word.split_once('=') {
-                Some(("latency", value)) => duration::parse(value).map(|it| self.link.latency = it),
-                Some(("down", value)) => {
-                    size::parse(value).map(|it| self.link.down_bytes_per_second = it)
-                }
-                Some(("up", value)) => {
-                    size::parse(value).map(|it| self.link.up_bytes_per_second = it)
-                }
+                Some(("latency", value)) => duration::parse(value).map(|it| link.latency = it),
+                Some(("down", value)) => rate(value).map(|it| link.down_bytes_per_second = it),
+                Some(("up", value)) => rate(value).map(|it| link.up_bytes_per_second = it),
                 _ => Err("latency=TIME, down=SIZE and up=SIZE are known".to_owned()),
             };
             if let Err(error) = set {

@@ -21,6 +21,13 @@ pub struct Options {
     pub progress: bool,
 }
 
+impl Options {
+    /// An amount of a quick run, or of a full one.
+    pub(super) fn amount<T>(&self, quick: T, full: T) -> T {
+        if self.quick { quick } else { full }
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Self {

@@ -38,6 +38,7 @@ use rustix::io::Errno;
 
 pub use damage::Damage;
 
+use crate::forward::submit_part;
 use crate::forward_device;
 use damage::SECTOR_BYTES;
 use log::{Entry, Log};
@@ -282,14 +283,7 @@ impl Shared {
         }
         // The device below would refuse what is beyond its end.
         let error = Error::past_end(self.inner.name(), covered.offset(), covered.len());
-        let beyond = covered.len() - there;
-        let mut pieces = covered.split(&[there, beyond]).into_iter();
-        if let Some(piece) = pieces.next() {
-            self.inner.submit(piece);
-        }
-        if let Some(piece) = pieces.next() {
-            piece.fail(0, error);
-        }
+        submit_part(&*self.inner, covered, there, error);
     }
 
     fn write(&self, request: Request) {

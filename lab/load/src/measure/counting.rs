@@ -21,12 +21,6 @@ impl Counting {
             .get()
             .saturating_sub(before.map_or(0, |found| found.1))
     }
-
-    /// All that have grown since, by name.
-    pub fn grown(&self) -> Vec<(&'static str, u64)> {
-        let all = counters().map(|counter| (counter.name, self.of(counter)));
-        all.filter(|(_, grown)| *grown > 0).collect()
-    }
 }
 
 #[cfg(test)]
@@ -41,6 +35,5 @@ mod tests {
         assert_eq!(counting.of(&CACHE_HALVED), 0);
         CACHE_HALVED.add(3);
         assert_eq!(counting.of(&CACHE_HALVED), 3);
-        assert!(counting.grown().contains(&(CACHE_HALVED.name, 3)));
     }
 }

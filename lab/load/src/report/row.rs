@@ -1,12 +1,10 @@
 //! One run as a line and as a JSON row.
 
-use std::time::Duration;
-
 use serde_json::{Map, Value, json};
 
 use super::units::{bytes, rate};
 use crate::load::{Load, Measurement};
-use crate::measure::{Latency, Mode, Phase, Quantiles, Row, Runs, Usage, known, number};
+use crate::measure::{Latency, Mode, Phase, Row, Runs, Usage, known, number};
 
 /// One line for people.
 pub fn line(load: &Load, result: &Measurement) -> String {
@@ -27,20 +25,10 @@ pub fn line(load: &Load, result: &Measurement) -> String {
             result.calls / result.operations.max(1)
         );
     }
-    let Quantiles {
-        p50,
-        p99,
-        p999,
-        max,
-    } = result.latency.quantiles();
-    let micro = |latency: Duration| rate(latency.as_secs_f64() * 1e6);
-    line += &format!(
-        "; latency us p50 {} p99 {} p999 {} max {}",
-        micro(p50),
-        micro(p99),
-        micro(p999),
-        micro(max)
-    );
+    let times = result.latency.quantiles();
+    let times = [times.p50, times.p99, times.p999, times.max];
+    let [p50, p99, p999, max] = times.map(|time| rate(time.as_secs_f64() * 1e6));
+    line += &format!("; latency us p50 {p50} p99 {p99} p999 {p999} max {max}");
     if let Some(commit) = result.commit {
         line += &format!("; commit {} ms", rate(commit.as_secs_f64() * 1e3));
     }
@@ -136,6 +124,7 @@ fn one_run(run: &Measurement) -> Map<String, Value> {
 mod tests {
     use super::*;
     use crate::load::Workload;
+    use std::time::Duration;
 
     fn measurement(seconds: u64, server: Option<Usage>) -> Measurement {
         let mut latency = Latency::default();

@@ -54,16 +54,9 @@ fn requests(case: &Case, line: &Line) -> Option<(bool, String)> {
 fn copies(case: &Case) -> Option<(bool, String)> {
     let buffered = case.line(Path::Buffered, true)?;
     let right = |line: &Line| {
-        let copied = |run: &Reading| {
-            if line.path == Path::Buffered {
-                run.bytes
-            } else {
-                0
-            }
-        };
-        line.readings
-            .iter()
-            .all(|run| run.copied_bytes == copied(run))
+        let times = u64::from(line.path == Path::Buffered);
+        let mut runs = line.readings.iter();
+        runs.all(|run| run.copied_bytes == times * run.bytes)
     };
     Some(verdict!(
         !buffered.readings.is_empty() && case.lines.iter().all(right),
@@ -87,11 +80,8 @@ fn overlap(case: &Case) -> Option<(bool, String)> {
 }
 
 fn depth(case: &Case) -> Vec<(bool, String)> {
-    let lines = (
-        case.line(Path::Direct, false),
-        case.line(Path::Buffered, true),
-    );
-    let (Some(direct), Some(buffered)) = lines else {
+    let direct = case.line(Path::Direct, false);
+    let Some((direct, buffered)) = direct.zip(case.line(Path::Buffered, true)) else {
         return Vec::new();
     };
     let rates =

@@ -43,8 +43,7 @@ impl Copy {
 
 /// Runs the cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
-    let quick = session.options().quick;
-    let file_bytes = if quick { 64 * MIB } else { REPORT_BYTES };
+    let file_bytes = session.options().amount(64 * MIB, REPORT_BYTES);
     let copy = |command, io_bytes| Copy {
         command,
         io_bytes,

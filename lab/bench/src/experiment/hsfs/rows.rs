@@ -67,13 +67,11 @@ pub(super) fn interleave(
     };
     let ended = measure();
     // Also when it ended early.
-    for (variant, runs) in variants
+    let measured = variants
         .iter()
         .zip(&runs)
-        .filter(|(_, runs)| !runs.is_empty())
-    {
-        session.push(row(variant, runs));
-    }
+        .filter(|(_, runs)| !runs.is_empty());
+    session.rows_of(measured.map(|(variant, runs)| row(variant, runs)));
     ended?;
     let mut runs: Vec<_> = runs.into_iter().map(Vec::into_iter).collect();
     let of_repeat = |_| runs.iter_mut().filter_map(Iterator::next).collect();

@@ -119,7 +119,7 @@ impl Layout {
 
 /// Runs the cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
-    let layout = Layout::new(if session.options().quick { 12 } else { 100 });
+    let layout = Layout::new(session.options().amount(12, 100));
     session.note(format!(
         "tar, cpio: {} files in {} directories, {}; the report had 3.56 GB",
         layout.directories.len() as u64 * FILES_PER_DIRECTORY,

@@ -30,11 +30,7 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
 
 /// The same file twice, through a cache that holds it.
 fn passes(session: &mut Session) -> Result<()> {
-    let file_bytes = if session.options().quick {
-        16 * MIB
-    } else {
-        128 * MIB
-    };
+    let file_bytes = session.options().amount(16 * MIB, 128 * MIB);
     let name = format!("{} twice, 8 KiB reads", bytes(file_bytes));
     for variant in [Variant::BASELINE, Variant::ENHANCED] {
         let (mut cold, mut warm) = (Vec::new(), Vec::new());
@@ -72,12 +68,9 @@ fn passes(session: &mut Session) -> Result<()> {
 /// A stream of many times the cache over a small warm set. Nothing here depends on the drive, so
 /// there is none.
 fn free_behind(session: &mut Session) -> Result<()> {
-    let quick = session.options().quick;
-    let (cache, warm, stream) = if quick {
-        (32 * MIB, 8 * MIB, 512 * MIB)
-    } else {
-        (256 * MIB, 64 * MIB, 4096 * MIB)
-    };
+    let quick = (32 * MIB, 8 * MIB, 512 * MIB);
+    let full = (256 * MIB, 64 * MIB, 4096 * MIB);
+    let (cache, warm, stream) = session.options().amount(quick, full);
     let name = format!(
         "{} stream, {} cache: what stays of {}",
         bytes(stream),

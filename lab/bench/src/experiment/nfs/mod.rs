@@ -148,11 +148,7 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
 
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let quick = session.options().quick;
-    let least = if quick {
-        REPEATS_MIN_QUICK
-    } else {
-        REPEATS_MIN
-    };
+    let least = session.options().amount(REPEATS_MIN_QUICK, REPEATS_MIN);
     let repeats = session.options().repeat.max(least);
     if choice.random_writes {
         return usual_memory(session, choice, repeats);
@@ -194,12 +190,8 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
 
 /// Random writes over a large file, with the cache that a mount has.
 fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Result<()> {
-    let usual = if session.options().quick {
-        USUAL_FILE_BYTES_QUICK
-    } else {
-        USUAL_FILE_BYTES
-    };
-    let file_bytes = choice.whole(usual);
+    let options = session.options();
+    let file_bytes = choice.whole(options.amount(USUAL_FILE_BYTES_QUICK, USUAL_FILE_BYTES));
     session.step("laying a large file out")?;
     let place = choice.place(Configuration::Few.threads(), file_bytes)?;
     let mut cases = case::usual_cases();
