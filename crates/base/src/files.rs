@@ -1,8 +1,8 @@
 //! Small files that a program keeps between runs.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
@@ -44,6 +44,23 @@ pub fn replace(
     file.sync_all()?;
     std::fs::rename(&temporary, path)?;
     File::open(folder_of(path))?.sync_all()
+}
+
+/// Permissions by which others than the owner write.
+pub const OTHERS_WRITE: u32 = 0o022;
+/// The same without those of the group, which is the user's own on many systems.
+pub const ALL_WRITE: u32 = 0o002;
+
+/// Why another user, except root, may have written what is in this file or folder: its owner, or
+/// that it has one of these permissions.
+#[must_use]
+pub fn distrust(metadata: &Metadata, permissions: u32) -> Option<String> {
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Some(format!("belongs to user {owner}"));
+    }
+    let is_writable = metadata.mode() & permissions != 0;
+    is_writable.then(|| "can be written by others than its owner (chmod go-w)".to_owned())
 }
 
 /// The folder of a file: the current one for a name alone.

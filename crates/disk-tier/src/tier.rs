@@ -1,11 +1,12 @@
 //! The two files, and the pages that go in and out.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use pagewell_base::files;
 use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use pagewell_device::{
@@ -51,7 +52,14 @@ impl Tier {
             .ok()
             .filter(|slots| u32::try_from(*slots).is_ok());
         let slots = slots.ok_or_else(|| refused("a disk tier has less than 256 TiB"))?;
-        std::fs::create_dir_all(folder).map_err(failed)?;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(folder).map_err(failed)?;
+        // Pages that another user has put there would be read as those of the server.
+        let metadata = folder.metadata().map_err(failed)?;
+        if let Some(distrust) = files::distrust(&metadata, files::ALL_WRITE) {
+            return Err(refused(&format!("{distrust}: pages are not kept there")));
+        }
         let path = folder.join("index");
         let is_new = !path.exists();
         if is_new && std::fs::read_dir(folder).map_err(failed)?.next().is_some() {

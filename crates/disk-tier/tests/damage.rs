@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)] // a failed check is a failed test
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions, Permissions};
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
@@ -80,6 +80,25 @@ fn pages_are_there_after_a_restart_and_the_oldest_go() {
     drop(tier);
     let tier = Tier::open(&place, SIZE / 2).unwrap();
     assert!(tier.kept_pages() <= SLOTS / 2);
+}
+
+#[test]
+fn a_folder_that_everybody_can_write_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("tier");
+    drop(Tier::open(&place, SIZE).unwrap());
+    assert_eq!(
+        place.metadata().unwrap().permissions().mode() & 0o777,
+        0o700
+    );
+    for (mode, is_refused) in [(0o707, true), (0o775, false)] {
+        std::fs::set_permissions(&place, Permissions::from_mode(mode)).unwrap();
+        let refused = Tier::open(&place, SIZE)
+            .err()
+            .map(|error| error.to_string());
+        let is_said = refused.is_some_and(|text| text.contains("can be written by others"));
+        assert_eq!(is_said, is_refused, "{mode:o}");
+    }
 }
 
 #[test]

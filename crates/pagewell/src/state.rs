@@ -4,7 +4,7 @@
 //! A handle that a client keeps is good as long as the key is: to delete the key makes every
 //! client's handles stale. The key is a secret: with it handles can be made.
 
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -76,20 +76,10 @@ pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     let metadata = fs::metadata(directory).with_context(|| format!("{shown}"))?;
-    if let Some(distrust) = distrust(&metadata) {
+    if let Some(distrust) = files::distrust(&metadata, files::OTHERS_WRITE) {
         bail!("{shown}: {distrust}: the handle key is not kept there (--state-dir)");
     }
     Ok(())
-}
-
-/// Why another user, except root, may have written what is in this file or directory.
-pub(crate) fn distrust(metadata: &Metadata) -> Option<String> {
-    let owner = metadata.uid();
-    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
-        return Some(format!("belongs to user {owner}"));
-    }
-    let is_writable = metadata.mode() & 0o022 != 0;
-    is_writable.then(|| "can be written by others than its owner (chmod go-w)".to_owned())
 }
 
 /// The key in a file, `None` when there is no file; anything that is not a secret key of ours is
@@ -108,7 +98,7 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     if metadata.mode() & 0o077 != 0 {
         bail!("{shown}: others than its owner can read or change the handle key (chmod 600)");
     }
-    if let Some(distrust) = distrust(&metadata) {
+    if let Some(distrust) = files::distrust(&metadata, files::OTHERS_WRITE) {
         bail!("{shown}: the handle key {distrust}, who could know it");
     }
     let mut key = [0; KEY_BYTES];

@@ -65,6 +65,13 @@ pub(crate) fn open(
         .map_err(failed)?;
     let path = path.canonicalize().map_err(failed)?;
     let handle = File::open(&path).map_err(failed)?;
+    // What another user has put there would be sent with the keys of this one.
+    let metadata = handle.metadata().map_err(failed)?;
+    if let Some(distrust) = files::distrust(&metadata, files::OTHERS_WRITE) {
+        return Err(refused(&format!(
+            "{distrust}: what is to be uploaded is not kept there (--staging-dir)"
+        )));
+    }
     match lock(&handle, tried_for) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(OpenError::in_use(&shown)),

@@ -194,6 +194,13 @@ fn folders_of_others_are_refused() {
     let busy = open(&place).err().unwrap();
     assert!(busy.contains("in use"), "{busy}");
     drop(opened);
+    for (mode, is_refused) in [(0o770, true), (0o707, true), (0o755, false)] {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&place, permissions).unwrap();
+        let refused = open(&place).err().unwrap_or_default();
+        let is_said = refused.contains("can be written by others");
+        assert_eq!(is_said, is_refused, "{mode:o}: {refused}");
+    }
     let other = Staging::open(&place, "s3://other", 100)
         .err()
         .unwrap()
