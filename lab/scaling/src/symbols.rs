@@ -1,7 +1,6 @@
 //! Names of functions, by addr2line(1) of the binutils.
 
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -69,22 +68,20 @@ impl Symbols {
 }
 
 fn names(file: &Path, address: u64) -> anyhow::Result<Vec<String>> {
-    let mut child = Command::new("addr2line")
+    let output = Command::new("addr2line")
         .args(["--functions", "--inlines", "--demangle", "--exe"])
         .arg(file)
         .arg(format!("{address:#x}"))
-        .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .spawn()
+        .output()
         .context("addr2line (binutils) is needed for the names of functions")?;
-    let output = child.stdout.take().context("no output")?;
-    let lines: Vec<String> = BufReader::new(output).lines().collect::<Result<_, _>>()?;
-    child.wait()?;
+    let text = String::from_utf8(output.stdout)?;
+    let lines: Vec<&str> = text.lines().collect();
     let names = lines.chunks(2).filter_map(|lines| {
         let [function, source] = lines else {
             return None;
         };
-        let line = source.rsplit_once('/').map_or(&**source, |(_, line)| line);
+        let line = source.rsplit_once('/').map_or(*source, |(_, line)| line);
         let line = line.split(' ').next().unwrap_or(line);
         Some(format!("{function} {line}"))
     });

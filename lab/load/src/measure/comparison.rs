@@ -107,19 +107,13 @@ fn pairs(before: &[Value], after: &[Value]) -> Result<Vec<Pair>, String> {
             for (name, sample) in samples {
                 let place = *places.entry(name.clone()).or_insert(pairs.len());
                 if place == pairs.len() {
-                    pairs.push(Pair {
-                        name,
-                        ..Pair::default()
-                    });
+                    let pair = Pair::default();
+                    pairs.push(Pair { name, ..pair });
                 }
-                let Some(pair) = pairs.get_mut(place) else {
-                    continue;
-                };
-                let samples = match side {
-                    "first" => &mut pair.before,
-                    _ => &mut pair.after,
-                };
-                samples.push(sample);
+                match side {
+                    "first" => pairs[place].before.push(sample),
+                    _ => pairs[place].after.push(sample),
+                }
             }
         }
     }

@@ -81,13 +81,9 @@ impl Timeline {
 
     fn merge_pairs(&mut self) {
         self.interval = self.interval.saturating_mul(2);
-        let pairs = self.amounts.chunks(2);
-        self.amounts = pairs
-            .map(|pair| {
-                pair.iter()
-                    .fold(0, |sum: u64, one| sum.saturating_add(*one))
-            })
-            .collect();
+        let add = |sum: u64, one: &u64| sum.saturating_add(*one);
+        let pairs = self.amounts.chunks(2).map(|pair| pair.iter().fold(0, add));
+        self.amounts = pairs.collect();
     }
 }
 

@@ -132,9 +132,9 @@ impl Load {
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let both = [Variant::BASELINE, Variant::ENHANCED];
     for load in &LOADS {
-        let ablated = load.kind == Kind::Streams && load.io_bytes == 8 * KIB;
+        let is_one = load.io_bytes == 8 * KIB;
         let mut variants = both.to_vec();
-        if ablated {
+        if is_one && load.kind == Kind::Streams {
             variants.extend(Variant::ABLATIONS);
         }
         let repeats = measure(session, load, &variants)?;
@@ -149,15 +149,10 @@ pub(super) fn run(session: &mut Session) -> Result<()> {
         if let Some([baseline, enhanced, ..]) = repeats.last().map(Vec::as_slice) {
             filebench(session, load, baseline, "baseline");
             filebench(session, load, enhanced, "enhanced");
-            let is_one = load.io_bytes == 8 * KIB;
-            match load.kind {
-                Kind::Random if is_one => {
-                    session.picture(pictures::random_order(baseline, enhanced));
-                }
-                Kind::Streams if is_one => {
-                    session.pictures_of(pictures::streams(baseline, enhanced));
-                }
-                _ => {}
+            if is_one && load.kind == Kind::Random {
+                session.picture(pictures::random_order(baseline, enhanced));
+            } else if is_one && load.kind == Kind::Streams {
+                session.pictures_of(pictures::streams(baseline, enhanced));
             }
         }
     }
@@ -267,12 +262,8 @@ fn judge(session: &mut Session, load: &Load, baseline: &Run, enhanced: &Run) {
 fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
     let seconds = run.seconds().max(1e-9);
     let mut text = format!("{}, {mode}:\n", load.name());
-    let shown = if load.kind == Kind::Random {
-        0
-    } else {
-        run.streams.len()
-    };
-    for stream in run.streams.iter().take(shown) {
+    let streams = run.streams.iter();
+    for stream in streams.filter(|_| load.kind != Kind::Random) {
         text += &format!(
             "  {:<16} {:>10.1} ops/s {:>7.1} mb/s {:>10.1} ms/op\n",
             stream.name,
@@ -282,11 +273,7 @@ fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
         );
     }
     let operations = run.operations();
-    let mean: f64 = run
-        .streams
-        .iter()
-        .map(|stream| stream.busy.as_secs_f64())
-        .sum();
+    let busy = run.streams.iter().map(|stream| stream.busy.as_secs_f64());
     text += &format!(
         "  IO Summary: {operations} ops {:.1} ops/s, ({:.0}/0 r/w) {:.1}mb/s, {:.0}uscpu/op, \
          {:.1} ms/op; active {:.2}, backward {}, hits {:.1} %, {} requests of {} on average",
@@ -294,7 +281,7 @@ fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
         run.operations_per_second(),
         run.rate() / number(MIB),
         run.cpu_micro(),
-        mean * 1e3 * run.speed / number(operations.max(1)),
+        busy.sum::<f64>() * 1e3 * run.speed / number(operations.max(1)),
         run.device.outstanding_mean(),
         run.device.backward,
         run.hit_ratio() * 100.0,

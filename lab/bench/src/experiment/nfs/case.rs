@@ -73,13 +73,7 @@ pub(super) fn cases() -> Vec<Case> {
     for configuration in Configuration::ALL {
         for workload in Workload::ALL {
             for mode in [Mode::Baseline, Mode::Enhanced] {
-                cases.push(Case {
-                    workload,
-                    configuration,
-                    mode,
-                    memory: Memory::Whole,
-                    phases: phases(workload),
-                });
+                cases.push(Case::new(workload, configuration, mode, Memory::Whole));
             }
         }
     }
@@ -88,14 +82,8 @@ pub(super) fn cases() -> Vec<Case> {
 
 /// Random writes of 4 KiB with the cache that a mount has.
 pub(super) fn usual_cases() -> Vec<Case> {
-    let workload = Workload::RANDOM_WRITE_SMALL;
-    let case = |mode| Case {
-        workload,
-        configuration: Configuration::Few,
-        mode,
-        memory: Memory::Usual,
-        phases: phases(workload),
-    };
+    let (workload, few) = (Workload::RANDOM_WRITE_SMALL, Configuration::Few);
+    let case = |mode| Case::new(workload, few, mode, Memory::Usual);
     [Mode::Baseline, Mode::Enhanced].map(case).into()
 }
 
@@ -112,17 +100,24 @@ pub(super) fn find(
     })
 }
 
-/// Reads in random order warm the cache while they go on.
-fn phases(workload: Workload) -> Vec<(Phase, Vec<Recording>)> {
-    let phases = match (workload.writes, workload.random) {
-        (true, _) => &[Phase::Cold][..],
-        (false, true) => &[Phase::Warming, Phase::Warm],
-        (false, false) => &[Phase::Cold, Phase::Warm],
-    };
-    phases.iter().map(|phase| (*phase, Vec::new())).collect()
-}
-
 impl Case {
+    fn new(workload: Workload, configuration: Configuration, mode: Mode, memory: Memory) -> Self {
+        let phases = match (workload.writes, workload.random) {
+            (true, _) => &[Phase::Cold][..],
+            // Reads in random order warm the cache while they go on.
+            (false, true) => &[Phase::Warming, Phase::Warm],
+            (false, false) => &[Phase::Cold, Phase::Warm],
+        };
+        let phases = phases.iter().map(|phase| (*phase, Vec::new()));
+        Self {
+            workload,
+            configuration,
+            mode,
+            memory,
+            phases: phases.collect(),
+        }
+    }
+
     /// For people.
     pub(super) fn name(&self, ours: bool) -> String {
         let memory = match self.memory {

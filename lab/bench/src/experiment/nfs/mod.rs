@@ -42,7 +42,7 @@ use pagewell_monitor::metrics::Snapshot;
 
 pub use workload::Workload;
 
-use super::{Error, Experiment, Result, Session, system};
+use super::{Experiment, Result, Session, system};
 use case::{Case, Configuration};
 use run::{Memory, Place};
 
@@ -160,13 +160,9 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
         .map(|configuration| choice.place(configuration.threads(), file_bytes))
         .collect();
     let places = places?;
-    let of = |configuration| {
-        let mut all = Configuration::ALL.into_iter().zip(&places);
-        let found = all.find(|(one, _)| *one == configuration);
-        let found = found.map(|(_, place)| place);
-        found.ok_or_else(|| Error::Wrong("a configuration without a server".to_owned()))
-    };
-    let few = of(Configuration::Few)?;
+    // In the order of all configurations.
+    let of = |configuration| &places[configuration as usize];
+    let few = of(Configuration::Few);
     session.note(few.describe()?);
     let mut cases = case::cases();
     let ended = run_cases(session, &mut cases, repeats, of);
@@ -176,7 +172,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     session.counts(verdicts::counts(&cases, &places));
     session.times(verdicts::random_writes(&cases));
     if few.is_ours() {
-        threads::run(session, few, of(Configuration::Many)?)?;
+        threads::run(session, few, of(Configuration::Many))?;
     }
     usual_memory(session, choice, repeats)?;
     session.step("counting calls")?;
@@ -195,7 +191,7 @@ fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Resul
     session.step("laying a large file out")?;
     let place = choice.place(Configuration::Few.threads(), file_bytes)?;
     let mut cases = case::usual_cases();
-    let ended = run_cases(session, &mut cases, repeats, |_| Ok(&place));
+    let ended = run_cases(session, &mut cases, repeats, |_| &place);
     tell(session, choice, &cases, place.is_ours());
     ended?;
     let mebibytes = file_bytes >> 20;
@@ -217,13 +213,13 @@ fn run_cases<'a>(
     session: &Session,
     cases: &mut [Case],
     repeats: usize,
-    of: impl Fn(Configuration) -> Result<&'a Place>,
+    of: impl Fn(Configuration) -> &'a Place,
 ) -> Result<()> {
     for repeat in 1..=repeats {
         for case in &mut *cases {
             let (name, mode) = (case.name(true), case.mode.name());
             session.step(&format!("{name}, {mode}, {repeat} of {repeats}"))?;
-            case.run(of(case.configuration)?)?;
+            case.run(of(case.configuration))?;
         }
     }
     Ok(())
