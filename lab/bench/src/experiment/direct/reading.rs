@@ -94,25 +94,6 @@ impl Reading {
         }
     }
 
-    /// Processor time without the simulation of devices.
-    pub(super) fn engine_cpu(&self) -> Duration {
-        self.usage.cpu().saturating_sub(self.device_cpu)
-    }
-}
-
-/// What the reader itself counts.
-#[derive(Default)]
-struct Tally {
-    operations: u64,
-    bytes: u64,
-    latency: Latency,
-    operation_time: Duration,
-    copy_sampled: Duration,
-    samples: u64,
-    timeline: Timeline,
-}
-
-impl Tally {
     /// An operation that took so long has ended, so long after the first began.
     fn record(&mut self, bytes: u64, took: Duration, at: Duration) {
         self.timeline.record(at, bytes);
@@ -122,10 +103,9 @@ impl Tally {
         self.latency.record(took);
     }
 
-    /// Time of all copies, from those that were timed.
-    fn copy(&self) -> Duration {
-        let share = self.operations as f64 / self.samples.max(1) as f64;
-        self.copy_sampled.mul_f64(share)
+    /// Processor time without the simulation of devices.
+    pub(super) fn engine_cpu(&self) -> Duration {
+        self.usage.cpu().saturating_sub(self.device_cpu)
     }
 }
 
@@ -144,11 +124,12 @@ pub(super) fn read(plan: &Plan, targets: &[Target]) -> Result<Reading> {
         }
     }
     let before = Before::now(targets);
-    let tally = match &mut reader {
+    let mut reading = match &mut reader {
         Reader::Direct(buffers) => read_direct(plan, targets, buffers)?,
         Reader::Cached { devices, buffer } => read_cached(plan, targets, devices, buffer)?,
     };
-    Ok(before.until_now(targets, tally))
+    before.end(targets, &mut reading);
+    Ok(reading)
 }
 
 /// The memory of a reader. All of it is there before the clock starts, as that of a kernel is.
@@ -191,15 +172,15 @@ struct Arrived {
     buffer: Buffer,
 }
 
-fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Result<Tally> {
+fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Result<Reading> {
     let count = targets.len().max(1) as u64;
     let total = plan.blocks * targets.len() as u64;
     let depth = buffers.len();
     let (sender, receiver) = mpsc::sync_channel::<Arrived>(depth);
-    let mut tally = Tally::default();
+    let mut reading = Reading::default();
     let (mut next, mut outstanding) = (0, 0);
     let first = Instant::now();
-    while tally.operations < total {
+    while reading.operations < total {
         while next < total
             && let Some(buffer) = buffers.pop()
         {
@@ -227,14 +208,14 @@ fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Re
         outstanding -= 1;
         arrived.outcome.result?;
         let took = arrived.submitted.elapsed();
-        tally.record(plan.block_bytes, took, first.elapsed());
+        reading.record(plan.block_bytes, took, first.elapsed());
         if plan.check {
             let offset = arrived.index / count * plan.block_bytes;
             targets[(arrived.index % count) as usize].check(offset, &arrived.buffer)?;
         }
         buffers.push(arrived.buffer);
     }
-    Ok(tally)
+    Ok(reading)
 }
 
 fn submit(path: Path, target: &Target, request: Request) {
@@ -254,9 +235,10 @@ fn read_cached(
     targets: &[Target],
     devices: &[CachedDevice],
     buffer: &mut [u8],
-) -> Result<Tally> {
+) -> Result<Reading> {
     let length = buffer.len();
-    let mut tally = Tally::default();
+    let mut reading = Reading::default();
+    let (mut copying, mut samples) = (Duration::ZERO, 0_u32);
     let mut start = Instant::now();
     let first = start;
     for block in 0..plan.blocks {
@@ -264,9 +246,9 @@ fn read_cached(
         for (device, target) in devices.iter().zip(targets) {
             if plan.path == Path::NoCopy {
                 lend(device, offset, length, plan.check.then_some(target))?;
-            } else if tally.operations.is_multiple_of(SAMPLED) {
-                tally.copy_sampled += copy_timed(device, offset, buffer)?;
-                tally.samples += 1;
+            } else if reading.operations.is_multiple_of(SAMPLED) {
+                copying += copy_timed(device, offset, buffer)?;
+                samples += 1;
             } else {
                 device.read_at(offset, buffer, ReadMode::WAIT)?;
             }
@@ -275,11 +257,14 @@ fn read_cached(
             }
             black_box(&buffer);
             let end = Instant::now();
-            tally.record(plan.block_bytes, end - start, end - first);
+            reading.record(plan.block_bytes, end - start, end - first);
             start = end;
         }
     }
-    Ok(tally)
+    // Of all copies, from those that were timed.
+    let share = reading.operations as f64 / f64::from(samples.max(1));
+    reading.phases.copy = copying.mul_f64(share);
+    Ok(reading)
 }
 
 /// Has bytes pinned, page by page, and lets them go.
@@ -339,29 +324,21 @@ impl Before {
         }
     }
 
-    fn until_now(&self, targets: &[Target], tally: Tally) -> Reading {
-        let elapsed = self.start.elapsed();
-        let usage = self.usage.until_now();
+    /// Adds to what a reader has counted what clocks and counters say.
+    fn end(&self, targets: &[Target], reading: &mut Reading) {
+        reading.elapsed = self.start.elapsed();
+        reading.usage = self.usage.until_now();
         let thread = thread_cpu().saturating_sub(self.thread);
         let runnable = runnable().saturating_sub(self.runnable);
         let below = below_on_this_thread().saturating_sub(self.below);
-        let mut reading = Reading {
-            operations: tally.operations,
-            bytes: tally.bytes,
-            elapsed,
-            operation_time: tally.operation_time,
-            usage,
-            device_cpu: device_cpu(targets).saturating_sub(self.device_cpu),
-            copied_bytes: COPIED_BYTES.get() - self.copied_bytes,
-            phases: Phases {
-                device: elapsed.saturating_sub(thread + runnable) + below,
-                copy: tally.copy(),
-                work: thread.saturating_sub(below + tally.copy()),
-                runnable,
-            },
-            latency: tally.latency,
-            timeline: tally.timeline,
-            ..Reading::default()
+        reading.device_cpu = device_cpu(targets).saturating_sub(self.device_cpu);
+        reading.copied_bytes = COPIED_BYTES.get() - self.copied_bytes;
+        let copy = reading.phases.copy;
+        reading.phases = Phases {
+            device: reading.elapsed.saturating_sub(thread + runnable) + below,
+            copy,
+            work: thread.saturating_sub(below + copy),
+            runnable,
         };
         for (target, before) in targets.iter().zip(&self.devices) {
             let counted = target.snapshot().difference(before);
@@ -376,7 +353,6 @@ impl Before {
                 reading.count_issuer(flow.issuer.name(), flow.requests);
             }
         }
-        reading
     }
 }
 
