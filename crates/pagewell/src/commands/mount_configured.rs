@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
+use pagewell_base::files::folder_of;
 use pagewell_fuse::mounted_on;
 
 use super::mount::MountArguments;
@@ -14,6 +15,9 @@ use crate::source::Source;
 
 /// Directories that a message names at most.
 const NAMED_MAX: usize = 5;
+
+/// Options that name a path.
+const PATHS: [&str; 3] = ["cache_dir", "staging_dir", "http_token"];
 
 /// What is mounted where.
 pub(super) struct Chosen {
@@ -58,7 +62,9 @@ fn configured(file: &Path, directory: &Path) -> anyhow::Result<Chosen> {
     let (mounts, mistakes) = Mounts::read(file)?;
     if let Some(table) = mounts.at(directory) {
         let (source, shown) = table.source.value.clone();
-        let options = table.options.as_ref().map(|options| options.value.clone());
+        let folder = folder_of(file);
+        let options = table.options.as_ref();
+        let options = options.map(|options| in_folder(&options.value, folder));
         return Ok(Chosen {
             source,
             shown: shown.to_string_lossy().into_owned(),
@@ -80,6 +86,17 @@ fn configured(file: &Path, directory: &Path) -> anyhow::Result<Chosen> {
     };
     let (file, directory) = (file.display(), directory.display());
     Err(anyhow!("{file}: no mount is at {directory}: {there}"))
+}
+
+/// A list of options whose relative paths are in this folder, as all of a file are.
+fn in_folder(list: &str, folder: &Path) -> String {
+    let options = list.split(',').map(|option| match option.split_once('=') {
+        Some((name, path)) if PATHS.contains(&name) && !path.is_empty() => {
+            format!("{name}={}", folder.join(path).display())
+        }
+        _ => option.to_owned(),
+    });
+    options.collect::<Vec<_>>().join(",")
 }
 
 /// Mounts each by a process of its own, as the command for it alone does. One that cannot be
@@ -112,4 +129,18 @@ fn is_mounted(place: &Path) -> bool {
     let place = place.canonicalize();
     let entry = place.ok().and_then(|place| mounted_on(&place));
     entry.is_some_and(|entry| entry.kind.starts_with("fuse") && !entry.has_died())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_options_are_in_the_folder_of_the_file() {
+        let list = "ro,cache_dir=pages,staging_dir=/s,http_token=a/t,cache=1g,cache_dir=";
+        let expected = "ro,cache_dir=/etc/p/pages,staging_dir=/s,http_token=/etc/p/a/t,cache=1g,\
+                        cache_dir=";
+        assert_eq!(in_folder(list, Path::new("/etc/p")), expected);
+        assert_eq!(in_folder("", Path::new("/etc/p")), "");
+    }
 }
