@@ -84,11 +84,8 @@ pub fn encoded(value: &impl Encode) -> Vec<u8> {
 
 /// A record in one fragment.
 pub fn marked(body: &[u8]) -> Vec<u8> {
-    let mut bytes = (u32::try_from(body.len()).unwrap() | LAST_FRAGMENT)
-        .to_be_bytes()
-        .to_vec();
-    bytes.extend_from_slice(body);
-    bytes
+    let marker = u32::try_from(body.len()).unwrap() | LAST_FRAGMENT;
+    [&marker.to_be_bytes(), body].concat()
 }
 
 /// A connection from `from`, an address of loopback.
@@ -116,18 +113,14 @@ pub struct Answer(pub(crate) Vec<u8>);
 
 impl Client {
     pub fn connect(address: SocketAddr, user: User) -> Self {
-        Self::on(
-            TcpStream::connect(address).expect("the server listens"),
-            user,
-        )
+        let stream = TcpStream::connect(address);
+        Self::on(stream.expect("the server listens"), user)
     }
 
     /// A client whose address is `from`, one of loopback.
     pub fn connect_from(from: [u8; 4], address: SocketAddr, user: User) -> Self {
-        Self::on(
-            stream_from(from, address).expect("the server listens"),
-            user,
-        )
+        let stream = stream_from(from, address);
+        Self::on(stream.expect("the server listens"), user)
     }
 
     fn on(stream: TcpStream, user: User) -> Self {

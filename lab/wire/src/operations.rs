@@ -81,8 +81,8 @@ fn made(answer: &Answer) -> Result<Made, Status> {
 
 impl Client {
     pub fn getattr(&mut self, object: &[u8]) -> Result<FileAttributes, Status> {
-        let object = handle(object);
-        self.nfs(Procedure::Getattr, &object).ok::<GetattrReply>()
+        self.nfs(Procedure::Getattr, &handle(object))
+            .ok::<GetattrReply>()
     }
 
     pub fn setattr(
@@ -102,8 +102,7 @@ impl Client {
     }
 
     pub fn lookup(&mut self, directory: &[u8], name: &[u8]) -> Result<Found, Status> {
-        let what = entry(directory, name);
-        let answer = self.nfs(Procedure::Lookup, &what);
+        let answer = self.nfs(Procedure::Lookup, &entry(directory, name));
         let ok = answer.ok::<LookupReply<'_>>()?;
         let directory = ok.directory_attributes.expect("the directory's attributes");
         assert_eq!(directory.file_type, FileType::Directory);
@@ -124,8 +123,7 @@ impl Client {
     }
 
     pub fn readlink(&mut self, symlink: &[u8]) -> Result<Vec<u8>, Status> {
-        let symlink = handle(symlink);
-        let answer = self.nfs(Procedure::Readlink, &symlink);
+        let answer = self.nfs(Procedure::Readlink, &handle(symlink));
         let ok = answer.ok::<ReadlinkReply<'_>>()?;
         let attributes = ok.symlink_attributes.expect("attributes");
         assert_eq!(attributes.file_type, FileType::Symlink);
@@ -246,13 +244,11 @@ impl Client {
     }
 
     pub fn remove(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
-        let object = entry(directory, name);
-        removed(&self.nfs(Procedure::Remove, &object))
+        removed(&self.nfs(Procedure::Remove, &entry(directory, name)))
     }
 
     pub fn rmdir(&mut self, directory: &[u8], name: &[u8]) -> Result<WccData, Status> {
-        let object = entry(directory, name);
-        removed(&self.nfs(Procedure::Rmdir, &object))
+        removed(&self.nfs(Procedure::Rmdir, &entry(directory, name)))
     }
 
     pub fn rename(
@@ -284,18 +280,18 @@ impl Client {
     }
 
     pub fn fsstat(&mut self, root: &[u8]) -> Result<FsstatOk, Status> {
-        let root = handle(root);
-        self.nfs(Procedure::Fsstat, &root).ok::<FsstatReply>()
+        self.nfs(Procedure::Fsstat, &handle(root))
+            .ok::<FsstatReply>()
     }
 
     pub fn fsinfo(&mut self, root: &[u8]) -> Result<FsinfoOk, Status> {
-        let root = handle(root);
-        self.nfs(Procedure::Fsinfo, &root).ok::<FsinfoReply>()
+        self.nfs(Procedure::Fsinfo, &handle(root))
+            .ok::<FsinfoReply>()
     }
 
     pub fn pathconf(&mut self, object: &[u8]) -> Result<PathconfOk, Status> {
-        let object = handle(object);
-        self.nfs(Procedure::Pathconf, &object).ok::<PathconfReply>()
+        self.nfs(Procedure::Pathconf, &handle(object))
+            .ok::<PathconfReply>()
     }
 }
 

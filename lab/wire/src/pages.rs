@@ -113,9 +113,8 @@ impl Client {
         let mut names: Vec<Name> = Vec::new();
         let (mut cookie, mut verifier) = (cookie, [0; 8]);
         loop {
-            let page = self
-                .readdir(directory, cookie, verifier, count)
-                .expect("a page");
+            let page = self.readdir(directory, cookie, verifier, count);
+            let page = page.expect("a page");
             assert!(page.end || !page.names.is_empty(), "an empty page");
             names.extend(page.names);
             if page.end {

@@ -158,41 +158,34 @@ impl Writer {
 
     /// Sends those of what is kept that were not answered.
     fn send(&mut self) -> Result<()> {
+        let sent = self.send_kept();
+        self.kept.retain(|kept| !kept.done);
+        sent
+    }
+
+    fn send_kept(&mut self) -> Result<()> {
         let mut under_way: Vec<(u32, usize)> = Vec::new();
-        let mut result = Ok(());
         for index in 0..self.kept.len() {
             if self.kept[index].verifier.is_some() {
                 continue;
             }
             // The server may carry out calls in any order, so that those must not overlap.
-            let waits = under_way.len() >= DEPTH
-                || under_way
-                    .iter()
-                    .any(|(_, other)| self.kept[*other].overlaps(&self.kept[index]));
-            if waits {
-                result = self.answers(&mut under_way);
+            let kept = &self.kept[index];
+            let mut others = under_way.iter().map(|(_, other)| &self.kept[*other]);
+            if under_way.len() >= DEPTH || others.any(|other| other.overlaps(kept)) {
+                self.answers(&mut under_way)?;
             }
-            if result.is_ok() {
-                result = self
-                    .start_write(index)
-                    .map(|xid| under_way.push((xid, index)));
-            }
-            if result.is_err() {
-                break;
-            }
+            under_way.push((self.start_write(index)?, index));
         }
-        result = result.and_then(|()| self.answers(&mut under_way));
-        self.kept.retain(|kept| !kept.done);
-        result
+        self.answers(&mut under_way)
     }
 
     fn start_write(&mut self, index: usize) -> Result<u32> {
         let kept = &self.kept[index];
         // What is forgotten when it is answered must not be overwritten by older data that has
         // to be sent again.
-        let over_older = self.kept[..index]
-            .iter()
-            .any(|older| !older.done && older.overlaps(kept));
+        let mut older = self.kept[..index].iter();
+        let over_older = older.any(|older| !older.done && older.overlaps(kept));
         let file = self.file.clone();
         let kept = &mut self.kept[index];
         if over_older {
