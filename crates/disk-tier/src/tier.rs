@@ -58,7 +58,9 @@ impl Tier {
         // Pages that another user has put there would be read as those of the server.
         let metadata = folder.metadata().map_err(failed)?;
         if let Some(distrust) = files::distrust(&metadata, files::ALL_WRITE) {
-            return Err(refused(&format!("{distrust}: pages are not kept there")));
+            return Err(refused(&format!(
+                "{distrust}, so pages are not kept there: name a new folder in it"
+            )));
         }
         let path = folder.join("index");
         let is_new = !path.exists();
