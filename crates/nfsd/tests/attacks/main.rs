@@ -112,11 +112,20 @@ impl Neighbour {
     /// Calls from 127.0.0.1, first for a while and then until [`Neighbour::report`]. It writes to
     /// a file of its own.
     fn new(address: SocketAddr) -> Self {
-        Self::at(address, b"/")
+        Self::calling(address, b"/", Some(WRITE_EVERY))
     }
 
     /// The same at another export than the first.
     fn at(address: SocketAddr, export: &[u8]) -> Self {
+        Self::calling(address, export, Some(WRITE_EVERY))
+    }
+
+    /// The same without writing.
+    fn that_looks_up(address: SocketAddr) -> Self {
+        Self::calling(address, b"/", None)
+    }
+
+    fn calling(address: SocketAddr, export: &[u8], write_every: Option<usize>) -> Self {
         let mut client = Client::connect(address, User::root());
         let root = client.mount(export).expect("mounted");
         let file = client.make_file(&root, b"neighbour", b"");
@@ -125,7 +134,7 @@ impl Neighbour {
             let mut took = Vec::new();
             while goes_on() {
                 let began = Instant::now();
-                if took.len() % WRITE_EVERY == 0 {
+                if write_every.is_some_and(|every| took.len() % every == 0) {
                     let written = client.write(&file, 0, &data, StableHow::Unstable);
                     assert_eq!(written.unwrap().count as usize, WRITE_BYTES);
                 } else {
