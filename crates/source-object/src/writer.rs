@@ -13,6 +13,7 @@ use std::convert::Infallible;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use pagewell_base::size;
 use pagewell_base::spans::Spans;
 use pagewell_base::sync::{Condvar, Mutex};
 use pagewell_counters::names::PANICS;
@@ -42,6 +43,9 @@ use super::tree::{Tree, gone};
 
 /// The largest object of any store: 5 TiB.
 pub(super) const FILE_BYTES_MAX: u64 = 5 << 40;
+/// A file may always grow so far behind its end at once: clients of NFS send their pages out of
+/// order.
+const GAP_BYTES_MIN: u64 = 1 << 30;
 /// How long changes that are durable here wait for more.
 const JOURNALED_FOR: Duration = Duration::from_secs(5);
 /// After which files are sent that were changed and left alone.
@@ -226,6 +230,20 @@ impl Writer {
         Ok(())
     }
 
+    /// A store knows no holes: what lies between the end of a file and its next byte is sent as
+    /// zeros.
+    fn check_gap(&self, node: &Node, end: u64, next: u64) -> Result<()> {
+        let gap = next.saturating_sub(end);
+        let staging = self.sender.staging();
+        if gap <= staging.bytes_max().max(GAP_BYTES_MIN) {
+            return Ok(());
+        }
+        let (key, gap) = (node.key(), size::display(gap));
+        let text = "of zeros would be sent, more than --staging-dir-size";
+        tracing::warn!("{key}: does not grow: {gap} {text}");
+        Err(Error::FileTooLarge)
+    }
+
     /// The error of a write that found no room.
     fn refused(&self, error: Error) -> Error {
         let staging = self.sender.staging();
@@ -255,6 +273,7 @@ impl Writer {
         let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         let end = offset.checked_add(u64::from(count));
         Error::FileTooLarge.when(end.is_none_or(|end| end > FILE_BYTES_MAX))?;
+        self.check_gap(node, attributes.size, offset)?;
         let verifier = self.verifier();
         file.take_failure()?;
         if count > 0 {
@@ -318,7 +337,13 @@ impl Writer {
         };
         // What was written before this call is among them.
         if let Some(changes) = file.changes_to_journal() {
-            self.sender.journal(node, file, &content)?;
+            if let Err(error) = self.sender.journal(node, file, &content) {
+                if !self.sender.staging().is_nearly_full() {
+                    return Err(error);
+                }
+                // The store promises more than the journal, which has no room.
+                return self.send_held(node, file);
+            }
             file.note_journaled(changes);
         }
         self.changed.note_journaled(node);
@@ -455,6 +480,7 @@ impl Writer {
             file.take_failure()?;
             access::check_write(call.credentials, &before)?;
             Error::FileTooLarge.when(size > FILE_BYTES_MAX)?;
+            self.check_gap(node, before.size, size)?;
             if size != before.size || file.is_changed() {
                 self.note_changed(call, node)?;
                 let alone = file.hold_to_send();

@@ -219,6 +219,11 @@ impl Folder {
         self.used.load(Ordering::Relaxed)
     }
 
+    /// What it may take.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
     /// Whether less than a quarter of the room is left: of what the folder may take, or of what its
     /// file system has for it, where that is less.
     pub(crate) fn is_nearly_full(&self) -> bool {

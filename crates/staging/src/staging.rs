@@ -63,6 +63,12 @@ impl Staging {
         self.folder.used_bytes()
     }
 
+    /// What it may take.
+    #[must_use]
+    pub fn bytes_max(&self) -> u64 {
+        self.folder.bytes_max()
+    }
+
     /// Whether less than a quarter of the room is left.
     #[must_use]
     pub fn is_nearly_full(&self) -> bool {

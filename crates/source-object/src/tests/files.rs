@@ -248,3 +248,54 @@ fn a_file_larger_than_the_staging_folder_becomes_an_object_meanwhile() {
     assert_eq!(stored.len(), 64 * MIB);
     assert!((0..64).all(|at| usize::from(stored[at * MIB + 7]) == at));
 }
+
+#[test]
+fn a_journal_without_room_is_no_failure() {
+    const MIB: usize = 1 << 20;
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let how = How {
+        acknowledge: Acknowledge::Journal,
+        staging_bytes_max: 4 << 20,
+        ..MOUNT
+    };
+    let gateway = Gateway::open(&store, &folder, how);
+    let (large, small) = (
+        gateway.create("large").unwrap(),
+        gateway.create("small").unwrap(),
+    );
+    for number in 0..6 {
+        let bytes = vec![u8::try_from(number).unwrap(); MIB];
+        gateway
+            .write(&large, (number * MIB) as u64, &bytes)
+            .unwrap();
+    }
+    gateway.commit(&large).unwrap();
+    // There is room again.
+    gateway.write(&small, 0, b"small").unwrap();
+    gateway.commit(&small).unwrap();
+    gateway.files.finish(Finish::Sync).unwrap();
+    let stored = store.bytes("large").unwrap();
+    assert!(stored.len() == 6 * MIB && (0..6).all(|at| usize::from(stored[at * MIB + 7]) == at));
+    assert_eq!(store.bytes("small").unwrap(), b"small");
+}
+
+#[test]
+fn a_file_does_not_grow_by_more_zeros_than_are_staged() {
+    const GIB: u64 = 1 << 30;
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    store.place("old", b"bytes", &Vec::new());
+    let how = How {
+        staging_bytes_max: 3 * GIB,
+        ..MOUNT
+    };
+    let gateway = Gateway::open(&store, &folder, how);
+    let id = gateway.find("old").unwrap();
+    let too_far = 3 * GIB + 6;
+    assert_eq!(gateway.cut(&id, too_far), Err(Error::FileTooLarge));
+    assert_eq!(gateway.write(&id, too_far, b"x"), Err(Error::FileTooLarge));
+    gateway.cut(&id, 3 * GIB).unwrap();
+    gateway.write(&id, too_far, b"x").unwrap();
+    gateway.cut(&id, 5).unwrap();
+    gateway.commit(&id).unwrap();
+    assert_eq!(store.bytes("old").unwrap(), b"bytes");
+}
