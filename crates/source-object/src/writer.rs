@@ -338,10 +338,8 @@ impl Writer {
         // What was written before this call is among them.
         if let Some(changes) = file.changes_to_journal() {
             if let Err(error) = self.sender.journal(node, file, &content) {
-                if !self.sender.staging().is_nearly_full() {
-                    return Err(error);
-                }
-                // The store promises more than the journal, which has no room.
+                // The store promises more than a journal without room.
+                tracing::debug!("{}: sent at once, not journaled: {error}", node.key());
                 return self.send_held(node, file);
             }
             file.note_journaled(changes);
