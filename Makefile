@@ -38,6 +38,10 @@ lint: ## Formatting and clippy, warnings denied
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy -p pagewell-cache --all-targets --features loom -- -D warnings
 
+build-tests: ## Build what the tests need
+	$(CARGO) test --workspace --no-run
+	$(CARGO) test -p pagewell-cache --lib --features loom --no-run
+
 test-rust: ## Unit, property and wire tests
 	$(CARGO) test --workspace
 	$(CARGO) test -p pagewell-cache --lib --features loom
@@ -139,6 +143,6 @@ man: build ## The manual pages, in target/man/man1 and man7
 clean: ## Remove everything that was built
 	$(CARGO) clean
 
-.PHONY: help build demo package package-check test-package test check publish-check lint test-rust docs test-clients test-strangers test-objects test-images \
+.PHONY: help build demo package package-check test-package test check publish-check lint build-tests test-rust docs test-clients test-strangers test-objects test-images \
 	test-page lint-dependencies fuzz bench-serve bench-read bench-client bench-mount bench-copy bench-images bench-object bench-idle \
 	readme install uninstall man clean

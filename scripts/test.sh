@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# All that `make test` does, stage by stage. Stops at the first stage that fails. The log ends with
+# All that `make test` does, stage by stage. Stops at the first stage that fails. The clients run
+# beside the tests in Rust, which mostly wait, and are shown when those have ended. The log ends with
 # a table of what ran: the time of each stage and its tests, and a line for each test that could not
 # run here. Where CI is set, a test that could not run is a failure.
 set -euo pipefail
@@ -26,6 +27,30 @@ stage() {
     rows+=("$(printf '%-10s %7d  %s' "$name" $((SECONDS - begin)) "$(tests_of "$logs/$name")")")
 }
 
+# The scenarios with clients, while other stages run.
+clients='' clients_begin=0
+begin_clients() {
+    [ -z "$failed" ] || return 0
+    clients_begin=$SECONDS
+    PAGEWELL="${CARGO_TARGET_DIR:-$PWD/target}/debug/pagewell" tests/clients/run.sh \
+        >"$logs/clients" 2>&1 &
+    clients=$!
+}
+
+# They end at once when another stage has failed.
+end_clients() {
+    [ -n "$clients" ] || return 0
+    local process=$clients
+    clients=''
+    [ -z "$failed" ] || kill "$process" 2>/dev/null || true
+    printf '\n== clients\n'
+    wait "$process" || failed=${failed:-clients}
+    cat "$logs/clients"
+    rows+=("$(printf '%-10s %7d  %s' clients $((SECONDS - clients_begin)) "$(tests_of "$logs/clients")")")
+}
+trap 'failed=${failed:-interrupt}; end_clients' EXIT
+trap 'exit 130' INT TERM HUP
+
 # tests_of LOG: how many tests passed and failed, by the lines of the test runner and of the
 # scenarios; nothing where a log has no such line.
 tests_of() {
@@ -38,10 +63,11 @@ tests_of() {
 
 stage packages scripts/packages.sh test
 stage lint make --no-print-directory lint
+stage build make --no-print-directory build-tests
+begin_clients
 stage rust make --no-print-directory test-rust
 stage docs make --no-print-directory docs
-# The tests have built the program.
-stage clients env PAGEWELL="${CARGO_TARGET_DIR:-$PWD/target}/debug/pagewell" tests/clients/run.sh
+end_clients
 
 sed -n 's/^skipped /clients /p' "$logs/clients" 2>/dev/null >>"$PAGEWELL_SKIPS" || true
 printf '\n%-10s %7s  %7s %7s %8s\n' stage seconds passed failed ignored
