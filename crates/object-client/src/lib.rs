@@ -71,6 +71,4 @@ pub use options::{Keys, Options};
 pub use probe::{Answer, Class, Question, Report, probe};
 pub use remote::{ListPage, ListQuery, ListedObject, ObjectInfo, Remote, Sink};
 pub use version::Version;
-pub use writable::{
-    BodyHash, Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote,
-};
+pub use writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote};

@@ -10,7 +10,6 @@ use crate::service::{Service, Wanted, attempt, exchange};
 use crate::sign;
 use crate::transport::Call;
 use crate::version::Version;
-use crate::writable::BodyHash;
 
 /// A body, and a hash that is not its own.
 pub(crate) const BODY: &[u8] = b"not what the hash says";
@@ -18,20 +17,25 @@ pub(crate) const WRONG_DIGEST: [u8; 16] = [0; 16];
 /// A tag that no object has: a digest to some stores, a number to others.
 const GONE: &str = "\"00000000000000000000000000000001\"";
 
-/// Gives a call such a body, and the hash.
-pub(crate) fn damaged(mut put: Call, hash: BodyHash) -> Result<Call> {
+/// Codes of servers for a body that has another hash.
+const MISMATCH: [&str; 3] = ["XAmzContentSHA256Mismatch", "BadDigest", "InvalidDigest"];
+
+/// Gives a call such a body, and the hash as a header.
+pub(crate) fn damaged(mut put: Call) -> Result<Call> {
     put.body = Bytes::from_static(BODY);
-    match hash {
-        BodyHash::Md5 => {
-            let wrong = STANDARD.encode(WRONG_DIGEST);
-            put.headers.insert(MD5, value(wrong.as_bytes(), "MD5")?);
-        }
-        BodyHash::Signed => put.body_hash = sign::hash(&WRONG_DIGEST),
-    }
+    let wrong = STANDARD.encode(WRONG_DIGEST);
+    put.headers.insert(MD5, value(wrong.as_bytes(), "MD5")?);
     Ok(put)
 }
 
-/// Whether a PUT with another hash than that of its body is refused.
+/// Gives a call such a body, and no hash but that of its signature.
+pub(crate) fn signed(mut put: Call) -> Call {
+    put.body = Bytes::from_static(BODY);
+    put.body_hash = sign::hash(BODY);
+    put
+}
+
+/// Whether a PUT with another MD5 than that of its body is refused.
 pub(crate) async fn compares_hashes<S: Service>(service: &S, mut put: Call) -> Result<bool> {
     // Once: a hash that is wrong is tried again by others, as damage on the way.
     let Err(refusal) = attempt(service, &mut put, Wanted::Head).await else {
@@ -40,6 +44,24 @@ pub(crate) async fn compares_hashes<S: Service>(service: &S, mut put: Call) -> R
     match refusal.failure.error {
         Error::Invalid(_) | Error::TryLater(_) if !refusal.failure.is_unclear => Ok(true),
         error => Err(error),
+    }
+}
+
+/// Whether a call with no hash but that of its signature is taken, and refused when that is not of
+/// its body. A refusal for another reason says nothing.
+pub(crate) async fn compares_signed_hash<S: Service>(service: &S, mut right: Call) -> Result<bool> {
+    let mut wrong = right.clone();
+    wrong.body_hash = sign::hash(&WRONG_DIGEST);
+    if let Err(refusal) = attempt(service, &mut right, Wanted::Head).await {
+        return Err(match refusal.failure.error {
+            Error::Invalid(text) => Error::Unsupported(text),
+            error => error,
+        });
+    }
+    match attempt(service, &mut wrong, Wanted::Head).await {
+        Ok(_) => Ok(false),
+        Err(refusal) if MISMATCH.contains(&refusal.code.as_str()) => Ok(true),
+        Err(refusal) => Err(refusal.failure.error),
     }
 }
 

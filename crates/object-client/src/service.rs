@@ -16,7 +16,7 @@ const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 /// Bytes that are read to their end for the sake of the connection.
 const REST_BYTES_MAX: usize = 4 * 1024;
 /// How often a call may be made again at once because a refusal taught something.
-const LESSONS_MAX: u32 = 2;
+const LESSONS_MAX: u32 = 3;
 
 /// With what headers of metadata begin, where a store has no others.
 const METADATA: &str = "x-amz-meta-";

@@ -12,12 +12,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::remote::{ListPage, ListQuery, ObjectInfo};
 use crate::service::Service;
 use crate::transport::Call;
 use crate::version::Version;
-use crate::writable::{BodyHash, Condition, Copies, ListedUpload, Metadata, Part, Upload};
+use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload};
 
 /// An object, and its bytes where they are few enough.
 pub(crate) type Whole = (ObjectInfo, Option<Bytes>);
@@ -68,13 +68,19 @@ pub(crate) trait WholeObjects: Store {
     ) -> impl Future<Output = Result<Vec<(String, String)>>> + Send;
 
     /// A call that makes an object of another body than its hash says.
-    fn damaged_put(&self, key: &str, hash: BodyHash) -> Result<Call>;
+    fn damaged_put(&self, key: &str) -> Result<Call>;
+
+    /// Calls that make an object of this key, and a part of the upload, with a signed hash alone.
+    fn signed_calls(&self, _upload: &Upload) -> Result<[Call; 2]> {
+        let text = "signatures here hold no hash of a body";
+        Err(Error::Unsupported(text.to_owned()))
+    }
 
     fn signs_bodies(&self) -> bool {
         false
     }
 
-    fn trust_signed_hashes(&self) {}
+    fn trust_signed_hashes(&self, _compares: bool) {}
 }
 
 /// The same.
@@ -102,11 +108,6 @@ pub(crate) trait Uploads: Store {
         version: &Version,
         range: Range<u64>,
     ) -> impl Future<Output = Result<Part>> + Send;
-
-    /// A call that makes a part of another body than its signed hash says.
-    fn damaged_part(&self, _upload: &Upload) -> Result<Call> {
-        Err(BodyHash::unsigned())
-    }
 
     fn complete(
         self: &Arc<Self>,

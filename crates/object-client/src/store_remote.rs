@@ -14,9 +14,7 @@ use crate::runtime;
 use crate::store::{Uploads, Whole, WholeObjects};
 use crate::version::Version;
 use crate::whole;
-use crate::writable::{
-    BodyHash, Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote,
-};
+use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote};
 
 /// A store for threads that wait.
 pub(crate) struct StoreRemote<S> {
@@ -138,24 +136,27 @@ impl<S: WholeObjects + Uploads> WritableRemote for StoreRemote<S> {
         runtime::wait(self.store.delete_many(keys))
     }
 
-    fn compares_hashes(&self, key: &str, hash: BodyHash) -> Result<bool> {
-        let compares = |call| runtime::wait(provoke::compares_hashes(self.store.as_ref(), call));
-        let does = compares(self.store.damaged_put(key, hash)?)?;
-        if !does || hash == BodyHash::Md5 {
-            return Ok(does);
+    fn compares_hashes(&self, key: &str) -> Result<bool> {
+        let put = self.store.damaged_put(key)?;
+        runtime::wait(provoke::compares_hashes(self.store.as_ref(), put))
+    }
+
+    fn compares_signed_hashes(&self, upload: &Upload) -> Result<bool> {
+        let store = self.store.as_ref();
+        for call in store.signed_calls(upload)? {
+            if !runtime::wait(provoke::compares_signed_hash(store, call))? {
+                return Ok(false);
+            }
         }
-        let upload = self.create_upload(key, &Metadata::new())?;
-        let does = self.store.damaged_part(&upload).and_then(compares);
-        self.abort(&upload)?;
-        does
+        Ok(true)
     }
 
     fn signs_bodies(&self) -> bool {
         self.store.signs_bodies()
     }
 
-    fn trust_signed_hashes(&self) {
-        self.store.trust_signed_hashes();
+    fn trust_signed_hashes(&self, compares: bool) {
+        self.store.trust_signed_hashes(compares);
     }
 
     fn honours_if_match(&self, key: &str) -> Result<bool> {

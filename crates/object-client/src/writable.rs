@@ -84,22 +84,6 @@ impl Part {
     }
 }
 
-/// By what a server knows that a body came as it was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyHash {
-    /// MD5, in a header of its own.
-    Md5,
-    /// SHA-256, which the signature of the request holds.
-    Signed,
-}
-
-impl BodyHash {
-    /// Of a store whose signatures hold none.
-    pub(crate) fn unsigned() -> Error {
-        Error::Unsupported("signatures here hold no hash of a body".to_owned())
-    }
-}
-
 /// Of what a store makes parts without bytes on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
@@ -215,21 +199,29 @@ pub trait WritableRemote: Send + Sync {
     /// What a request can meet; some objects may be deleted.
     fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>>;
 
-    /// Tries to make an object `key` with a wrong hash, and says whether the server refused it; for
-    /// [`BodyHash::Signed`] the same of a part. An object may be there afterwards.
+    /// Tries to make an object `key` with a wrong MD5, and says whether the server refused it. An
+    /// object may be there afterwards.
     ///
     /// # Errors
-    /// [`Unsupported`](crate::Error::Unsupported) for a signed hash, unless [`Self::signs_bodies`];
-    /// what a request can meet.
-    fn compares_hashes(&self, key: &str, hash: BodyHash) -> Result<bool>;
+    /// What a request can meet.
+    fn compares_hashes(&self, key: &str) -> Result<bool>;
 
     /// Whether signatures hold the hashes of bodies.
     fn signs_bodies(&self) -> bool {
         false
     }
 
-    /// The server compares signed hashes: from now on bodies need no MD5 beside them.
-    fn trust_signed_hashes(&self) {}
+    /// Whether the SHA-256 in the signature is enough: the server takes an object and a part with
+    /// it and without MD5, and refuses them when it is not that of their body. Tried with the key
+    /// of an upload and its first part; an object may be there afterwards.
+    ///
+    /// # Errors
+    /// [`Unsupported`](crate::Error::Unsupported) unless [`Self::signs_bodies`], and where the
+    /// server wants an MD5; what a request can meet.
+    fn compares_signed_hashes(&self, upload: &Upload) -> Result<bool>;
+
+    /// Whether the server was seen to compare signed hashes: then bodies need no MD5 beside them.
+    fn trust_signed_hashes(&self, _compares: bool) {}
 
     /// Asks for the bytes of an object under a condition that fails, and says whether the server
     /// refused. [`Remote::fetch`](crate::Remote::fetch) does not rely on it.

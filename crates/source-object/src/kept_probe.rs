@@ -1,7 +1,7 @@
 //! What a store has answered to a probe, kept for the next start: a small file for each bucket.
 //!
 //! ```text
-//!   pagewell-probe 2
+//!   pagewell-probe 3
 //!   place s3://bucket at http://127.0.0.1:9000
 //!   asked 1795839036 by 0.31.0
 //!   changes yes
@@ -13,7 +13,8 @@
 //! none. Where the keys may not write, nothing is kept: that is not the store's, and may change.
 //!
 //! **Known weakness.** A store that takes the place of another one at the same address is taken for
-//! that for as long; `pagewell probe` asks it at once.
+//! that for as long, which conditions and the comparing of signed hashes rest on; `pagewell probe`
+//! asks it at once.
 
 use std::fs::DirBuilder;
 use std::hash::Hasher;
@@ -33,7 +34,7 @@ use super::identifier::KeyHasher;
 pub(super) const AGE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// A clock may have been wrong by so much when the store was asked.
 const CLOCK_ERROR: Duration = Duration::from_secs(24 * 3600);
-const FORM: &str = "pagewell-probe 2";
+const FORM: &str = "pagewell-probe 3";
 const CHECK: &str = "check ";
 const FILE_BYTES_MAX: u64 = 64 << 10;
 const REASON_CHARACTERS_MAX: usize = 200;
@@ -241,7 +242,7 @@ mod tests {
         }
         let body = text.rsplit_once(CHECK).unwrap().0;
         for (old, new) in [
-            ("pagewell-probe 2", "pagewell-probe 3"),
+            ("pagewell-probe 3", "pagewell-probe 4"),
             ("race_has", "speed_has"),
             ("changes yes", "changes perhaps"),
             ("1795839036", "18446744073709551615"),

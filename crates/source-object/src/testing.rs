@@ -8,9 +8,8 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use pagewell_base::sync::Mutex;
 use pagewell_object_client::{
-    Activity, BodyHash, Bytes, Condition, Copies, Error, ListPage, ListQuery, ListedObject,
-    ListedUpload, Metadata, ObjectInfo, Part, Remote, Result, Sink, Upload, Version,
-    WritableRemote,
+    Activity, Bytes, Condition, Copies, Error, ListPage, ListQuery, ListedObject, ListedUpload,
+    Metadata, ObjectInfo, Part, Remote, Result, Sink, Upload, Version, WritableRemote,
 };
 
 /// A request.
@@ -447,7 +446,11 @@ impl WritableRemote for Store {
         })
     }
 
-    fn compares_hashes(&self, _key: &str, _hash: BodyHash) -> Result<bool> {
+    fn compares_hashes(&self, _key: &str) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn compares_signed_hashes(&self, _upload: &Upload) -> Result<bool> {
         Ok(true)
     }
 

@@ -145,10 +145,8 @@ impl Writer {
     /// What changes can rest on; [`Error::ReadOnly`] where there are none.
     pub(super) fn rights(&self, call: &Call<'_>) -> Result<Rights> {
         let rights = self.guard.rights(call.may_block)?;
-        if rights.compares_signed_hashes
-            && let Some(remote) = self.tree.data().remote().as_writable()
-        {
-            remote.trust_signed_hashes();
+        if let Some(remote) = self.tree.data().remote().as_writable() {
+            remote.trust_signed_hashes(rights.compares_signed_hashes);
         }
         Ok(rights)
     }
@@ -240,7 +238,7 @@ impl Writer {
         }
         let (key, gap) = (node.key(), size::display(gap));
         let text = "of zeros would be sent, more than --staging-dir-size";
-        tracing::warn!("{key}: does not grow: {gap} {text}");
+        tracing::debug!("{key}: does not grow: {gap} {text}");
         Err(Error::FileTooLarge)
     }
 
@@ -273,10 +271,10 @@ impl Writer {
         let count = u32::try_from(data.len()).map_err(|_| Error::Invalid)?;
         let end = offset.checked_add(u64::from(count));
         Error::FileTooLarge.when(end.is_none_or(|end| end > FILE_BYTES_MAX))?;
-        self.check_gap(node, attributes.size, offset)?;
         let verifier = self.verifier();
         file.take_failure()?;
         if count > 0 {
+            self.check_gap(node, attributes.size, offset)?;
             self.make_room(call)?;
             self.note_changed(call, node)?;
             let of = (node.key(), self.tree.data());
@@ -338,6 +336,10 @@ impl Writer {
         // What was written before this call is among them.
         if let Some(changes) = file.changes_to_journal() {
             if let Err(error) = self.sender.journal(node, file, &content) {
+                // What the disk may not have as it was written is not sent as if it had.
+                if file.staged().is_some_and(|staged| staged.is_doubtful()) {
+                    return Err(error);
+                }
                 // The store promises more than a journal without room.
                 tracing::debug!("{}: sent at once, not journaled: {error}", node.key());
                 return self.send_held(node, file);

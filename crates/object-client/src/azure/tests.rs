@@ -5,7 +5,7 @@ use crate::provoke;
 use crate::store::{Uploads as _, WholeObjects as _};
 use crate::testing::{Collector, Script, Scripted, Seen, Step, part, reply};
 use crate::version::Version;
-use crate::writable::{BodyHash, Condition, Metadata, Part, Upload};
+use crate::writable::{Condition, Metadata, Part, Upload};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -546,7 +546,7 @@ async fn a_server_is_asked_what_it_refuses() {
         done(),
     ]);
     for expected in [true, false] {
-        let put = container.damaged_put("k", BodyHash::Md5).expect("a call");
+        let put = container.damaged_put("k").expect("a call");
         let found = provoke::compares_hashes(container.as_ref(), put).await;
         assert_eq!(found, Ok(expected));
     }

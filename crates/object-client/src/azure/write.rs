@@ -22,7 +22,7 @@ use crate::sign::hex;
 use crate::store::{Store as _, WholeObjects};
 use crate::transport::{Call, Head};
 use crate::version::{Version, quoted};
-use crate::writable::{BodyHash, Condition, Metadata};
+use crate::writable::{Condition, Metadata};
 
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
 /// Deletes at once. Azure takes many by one request, each of which would have to be signed by
@@ -137,10 +137,7 @@ impl WholeObjects for Container {
             }
         }
     }
-    fn damaged_put(&self, key: &str, hash: BodyHash) -> Result<Call> {
-        match hash {
-            BodyHash::Md5 => provoke::damaged(to_put(self, key)?, hash),
-            BodyHash::Signed => Err(BodyHash::unsigned()),
-        }
+    fn damaged_put(&self, key: &str) -> Result<Call> {
+        provoke::damaged(to_put(self, key)?)
     }
 }

@@ -24,7 +24,7 @@ use crate::settle::{Settled, TOKEN, deleted, seen, settled, token};
 use crate::store::WholeObjects;
 use crate::transport::Call;
 use crate::version::Version;
-use crate::writable::{BodyHash, Condition, Metadata};
+use crate::writable::{Condition, Metadata};
 
 pub(crate) const MEDIA_TYPE: &str = "application/octet-stream";
 
@@ -165,10 +165,7 @@ impl WholeObjects for Bucket {
         }
         Ok(left)
     }
-    fn damaged_put(&self, key: &str, hash: BodyHash) -> Result<Call> {
-        if hash == BodyHash::Signed {
-            return Err(BodyHash::unsigned());
-        }
+    fn damaged_put(&self, key: &str) -> Result<Call> {
         let body = Bytes::from_static(provoke::BODY);
         let described = (resource::described(&Vec::new())?, provoke::WRONG_DIGEST);
         insert(self, key, body, &Condition::Always, described, &token()?)

@@ -9,7 +9,7 @@ use super::trial::{LARGE_BYTES, Trial, pattern};
 use super::{Answer, Question};
 use crate::error::{Error, Result};
 use crate::version::Version;
-use crate::writable::{BodyHash, Condition, Copies};
+use crate::writable::{Condition, Copies};
 
 /// Creates of one key at once, and how often that is done.
 const RACERS: usize = 8;
@@ -276,15 +276,15 @@ fn stale_copy(trial: &Trial) -> Result<Answer> {
 
 fn wrong_hash(trial: &Trial) -> Result<Answer> {
     let key = trial.key("hash");
-    match trial.writable()?.compares_hashes(&key, BodyHash::Md5)? {
+    match trial.writable()?.compares_hashes(&key)? {
         true => Ok(Answer::Yes),
         false => no("it keeps a body whose MD5 is not that of the request"),
     }
 }
 
 fn wrong_signed_hash(trial: &Trial) -> Result<Answer> {
-    let key = trial.key("signed-hash");
-    match trial.writable()?.compares_hashes(&key, BodyHash::Signed)? {
+    let upload = trial.begin(&trial.key("signed-hash"))?;
+    match trial.writable()?.compares_signed_hashes(&upload)? {
         true => Ok(Answer::Yes),
         false => no("it keeps a body whose SHA-256 is not that of the signature"),
     }

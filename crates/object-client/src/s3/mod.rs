@@ -195,7 +195,9 @@ impl Bucket {
     }
 
     fn signed_hash_is_enough(&self) -> bool {
-        self.trusts_signed_hashes.load(Ordering::Relaxed) && !self.wants_md5.load(Ordering::Relaxed)
+        self.credentials.is_some()
+            && self.trusts_signed_hashes.load(Ordering::Relaxed)
+            && !self.wants_md5.load(Ordering::Relaxed)
     }
 
     fn to_put(&self, key: &str) -> Result<Call> {

@@ -17,15 +17,14 @@ use super::{ANSWER_BYTES_MAX, Bucket, LIST_BYTES_MAX};
 use crate::activity::Kind;
 use crate::date;
 use crate::error::{Error, Result};
-use crate::headers::{condition, describe};
+use crate::headers::{self, condition, describe};
 use crate::percent;
-use crate::provoke;
 use crate::service::{Answer, Ended, Wanted, exchange};
 use crate::settle::{Settled, seen, settled, token};
 use crate::store::Uploads;
 use crate::transport::{Call, Target};
 use crate::version::{Version, quoted};
-use crate::writable::{BodyHash, Condition, ListedUpload, Metadata, Part, Upload};
+use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
 use crate::xml::{self, Element};
 
 /// How long a server may be silent while it puts parts together, or copies one.
@@ -49,7 +48,7 @@ fn missing(target: &Target, what: &str) -> Error {
     Error::Protocol(format!("{}: the answer has no {what}", target.shown()))
 }
 
-fn target(bucket: &Bucket, upload: &Upload, number: u32) -> Result<Target> {
+pub(super) fn target_of_part(bucket: &Bucket, upload: &Upload, number: u32) -> Result<Target> {
     Part::check_number(number)?;
     let number = number.to_string();
     let query = [("partNumber", number.as_str()), ("uploadId", &upload.id)];
@@ -95,7 +94,11 @@ impl Uploads for Bucket {
 
     async fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
         let length_bytes = body.len() as u64;
-        let mut call = Call::new(Kind::Put, Method::PUT, target(self, upload, number)?);
+        let mut call = Call::new(
+            Kind::Put,
+            Method::PUT,
+            target_of_part(self, upload, number)?,
+        );
         let md5 = carry(self, &mut call, body)?;
         let answer = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX))
             .await
@@ -123,7 +126,11 @@ impl Uploads for Bucket {
         })?;
         // The source is checked as any key is.
         self.object(source, &[])?;
-        let mut call = Call::new(Kind::Put, Method::PUT, target(self, upload, number)?);
+        let mut call = Call::new(
+            Kind::Put,
+            Method::PUT,
+            target_of_part(self, upload, number)?,
+        );
         call.patience = PATIENCE;
         let source = format!("/{}/{}", self.place().bucket, percent::path(source));
         let (first, last) = (range.start, range.end - 1);
@@ -151,11 +158,6 @@ impl Uploads for Bucket {
 
     /// Completes an upload. An answer that was lost is looked for before the call is made again,
     /// since only some servers complete twice.
-    fn damaged_part(&self, upload: &Upload) -> Result<Call> {
-        let call = Call::new(Kind::Put, Method::PUT, target(self, upload, 1)?);
-        provoke::damaged(call, BodyHash::Signed)
-    }
-
     async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
@@ -168,7 +170,7 @@ impl Uploads for Bucket {
         condition(&mut call.headers, wanted)?;
         let media_type = HeaderValue::from_static("application/xml");
         call.headers.insert(CONTENT_TYPE, media_type);
-        carry(self, &mut call, Bytes::from(list_of(parts)?))?;
+        headers::carry(&mut call, Bytes::from(list_of(parts)?))?;
         let ended = exchange(self.as_ref(), &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
         // Where a lost answer was the only one that said so, the upload is not found the second
         // time.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use hyper::Method;
 use hyper::header::{CONTENT_TYPE, ETAG, HeaderValue};
 
+use super::upload::target_of_part;
 use super::{ANSWER_BYTES_MAX, Bucket};
 use crate::activity::Kind;
 use crate::error::{Error, Result};
@@ -22,7 +23,7 @@ use crate::settle::{Settled, deleted, seen, settled, token};
 use crate::store::WholeObjects;
 use crate::transport::{Call, Head};
 use crate::version::{Version, quoted};
-use crate::writable::{BodyHash, Condition, Metadata};
+use crate::writable::{Condition, Metadata, Upload};
 use crate::xml;
 
 /// Objects of one request to delete many.
@@ -32,7 +33,8 @@ const DELETED_MAX: usize = 1000;
 /// one of them.
 pub(super) fn carry(bucket: &Bucket, call: &mut Call, body: Bytes) -> Result<Option<String>> {
     call.body_hash = crate::sign::hash(&body);
-    if bucket.signed_hash_is_enough() {
+    // The MD5 of nothing costs nothing, and stores that want one want it, too.
+    if bucket.signed_hash_is_enough() && !body.is_empty() {
         call.body = body;
         return Ok(None);
     }
@@ -144,18 +146,24 @@ impl WholeObjects for Bucket {
         Ok(left)
     }
 
-    fn damaged_put(&self, key: &str, hash: BodyHash) -> Result<Call> {
-        if hash == BodyHash::Signed && !self.signs_bodies() {
-            return Err(BodyHash::unsigned());
+    fn damaged_put(&self, key: &str) -> Result<Call> {
+        provoke::damaged(self.to_put(key)?)
+    }
+
+    fn signed_calls(&self, upload: &Upload) -> Result<[Call; 2]> {
+        if !self.signs_bodies() {
+            let text = "requests without keys have no signature";
+            return Err(Error::Unsupported(text.to_owned()));
         }
-        provoke::damaged(self.to_put(key)?, hash)
+        let part = Call::new(Kind::Put, Method::PUT, target_of_part(self, upload, 1)?);
+        Ok([self.to_put(&upload.key)?, part].map(provoke::signed))
     }
 
     fn signs_bodies(&self) -> bool {
         self.credentials.is_some()
     }
 
-    fn trust_signed_hashes(&self) {
-        self.trusts_signed_hashes.store(true, Ordering::Relaxed);
+    fn trust_signed_hashes(&self, compares: bool) {
+        self.trusts_signed_hashes.store(compares, Ordering::Relaxed);
     }
 }

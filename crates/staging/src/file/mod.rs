@@ -190,6 +190,12 @@ impl StagedFile {
         self.0.state.lock().places.bytes()
     }
 
+    /// Whether the disk has failed to make bytes durable, so that it may have lost some.
+    #[must_use]
+    pub fn is_doubtful(&self) -> bool {
+        self.0.state.lock().is_doubtful
+    }
+
     /// Forgets what is behind, and what the writes that came before store there. What a record
     /// promises is not changed.
     pub fn cut(&self, length_bytes: u64) {

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::settle::TOKEN;
-use crate::writable::BodyHash;
 
 /// Small parts, so that a tree is seen.
 const PARTS: u32 = 70;
@@ -332,11 +331,7 @@ async fn a_compose_that_is_refused_with_a_copy_says_so() {
 }
 
 async fn compares_hashes(bucket: &Arc<Bucket>) -> Result<bool> {
-    provoke::compares_hashes(
-        bucket.as_ref(),
-        bucket.damaged_put("k", BodyHash::Md5).expect("a call"),
-    )
-    .await
+    provoke::compares_hashes(bucket.as_ref(), bucket.damaged_put("k").expect("a call")).await
 }
 
 async fn honours_if_match(bucket: &Arc<Bucket>) -> Result<bool> {

@@ -9,8 +9,8 @@ use std::sync::{Arc, Weak};
 
 use pagewell_base::sync::Mutex;
 use pagewell_object_client::{
-    Activity, BodyHash, Bytes, Condition, Error, ListPage, ListQuery, ListedUpload, Metadata,
-    ObjectInfo, Part, Remote, Result, Sink, Upload, Version, WritableRemote,
+    Activity, Bytes, Condition, Error, ListPage, ListQuery, ListedUpload, Metadata, ObjectInfo,
+    Part, Remote, Result, Sink, Upload, Version, WritableRemote,
 };
 use tempfile::TempDir;
 
@@ -320,8 +320,12 @@ impl WritableRemote for Link {
         self.ask(|store| store.delete_many(keys))
     }
 
-    fn compares_hashes(&self, key: &str, hash: BodyHash) -> Result<bool> {
-        self.ask(|store| store.compares_hashes(key, hash))
+    fn compares_hashes(&self, key: &str) -> Result<bool> {
+        self.ask(|store| store.compares_hashes(key))
+    }
+
+    fn compares_signed_hashes(&self, upload: &Upload) -> Result<bool> {
+        self.ask(|store| store.compares_signed_hashes(upload))
     }
 
     fn honours_if_match(&self, key: &str) -> Result<bool> {
