@@ -223,7 +223,12 @@ impl Bytes {
 
     /// Waits until all written data is on the device, durable or not.
     pub fn write_out(&self) -> Result<()> {
-        let written = self.object.write_out(0, self.length_bytes());
+        self.write_out_range(0, self.length_bytes())
+    }
+
+    /// The same of `length` bytes from `position`.
+    pub fn write_out_range(&self, position: u64, length: u64) -> Result<()> {
+        let written = self.object.write_out(position, length);
         written.map_err(|error| self.error(error))
     }
 

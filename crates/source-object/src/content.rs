@@ -123,15 +123,14 @@ impl Content {
             self.backing.set_length(length_bytes);
             return Ok(());
         }
-        let object = self.bytes.object();
         // Of the page with the new end, memory may forget more than what is behind it.
         let page = length_bytes / PAGE_BYTES * PAGE_BYTES;
         if page < length_bytes {
-            let written = object.write_out(page, length_bytes - page);
-            written.map_err(|error| Error::Io(error.to_string()))?;
+            self.bytes.write_out_range(page, length_bytes - page)?;
         }
         self.backing.set_length(length_bytes);
-        object.discard(length_bytes, LENGTH_BYTES_MAX - length_bytes);
+        let behind = LENGTH_BYTES_MAX - length_bytes;
+        self.bytes.object().discard(length_bytes, behind);
         Ok(())
     }
 
@@ -149,8 +148,7 @@ impl Content {
     /// All that the store has not, with its bytes in the staged file.
     pub(super) fn stage(&self) -> Result<Draft> {
         let _alone = self.writing.write();
-        let written = self.bytes.object().write_out(0, LENGTH_BYTES_MAX);
-        written.map_err(|error| Error::Io(error.to_string()))?;
+        self.bytes.write_out_range(0, LENGTH_BYTES_MAX)?;
         Ok(self.backing.draft())
     }
 

@@ -216,7 +216,9 @@ impl Writer {
     /// Has the file that takes the most of a staging folder that is nearly full become an object:
     /// then it needs no place there.
     fn make_room(&self, call: &Call<'_>) -> Result<()> {
-        if !self.sender.staging().is_nearly_full() {
+        let staging = self.sender.staging();
+        // Where nothing is staged nothing makes room, and the system need not be asked.
+        if staging.used_bytes() == 0 || !staging.is_nearly_full() {
             return Ok(());
         }
         Error::WouldBlock.unless(call.may_block)?;
@@ -245,13 +247,13 @@ impl Writer {
     /// The error of a write that found no room.
     fn refused(&self, error: Error) -> Error {
         let staging = self.sender.staging();
-        match error {
-            Error::Io(text) if staging.is_nearly_full() => {
-                let folder = staging.path().display();
-                Error::FullBelow(format!("{text}; {folder} is full (see --staging-dir-size)"))
-            }
-            other => gone(other),
-        }
+        let text = match error {
+            Error::FullBelow(text) => text,
+            Error::Io(text) if staging.is_nearly_full() => text,
+            other => return gone(other),
+        };
+        let folder = staging.path().display();
+        Error::FullBelow(format!("{text}; {folder} is full (see --staging-dir-size)"))
     }
 
     /// [`pagewell_fs::FileSystem::write`].
@@ -486,7 +488,7 @@ impl Writer {
                 let alone = file.hold_to_send();
                 let set = file.set_length(node.key(), self.tree.data(), size);
                 drop(alone);
-                set.map_err(gone)?;
+                set.map_err(|error| self.refused(error))?;
             }
         }
         let marks = marks_of(attributes);

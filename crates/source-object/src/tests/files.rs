@@ -299,3 +299,22 @@ fn a_file_does_not_grow_by_more_zeros_than_are_staged() {
     gateway.commit(&id).unwrap();
     assert_eq!(store.bytes("old").unwrap(), b"bytes");
 }
+
+#[test]
+fn what_the_staging_folder_has_no_room_for_is_named_so() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let how = How {
+        staging_bytes_max: 4096,
+        ..MOUNT
+    };
+    let gateway = Gateway::open(&store, &folder, how);
+    let id = gateway.create("new").unwrap();
+    gateway.write(&id, 0, &[7; 100_000]).unwrap();
+    // The page with the new end goes to the folder first.
+    let Err(Error::FullBelow(text)) = gateway.cut(&id, 50_001) else {
+        panic!("the folder takes one page of the system");
+    };
+    assert!(text.contains("--staging-dir-size"), "{text}");
+    gateway.commit(&id).unwrap();
+    assert_eq!(store.bytes("new").unwrap(), [7; 100_000]);
+}
