@@ -261,6 +261,14 @@ fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
             let rest = bytes.get(start.len()..).unwrap_or_default();
             return (written != start.as_bytes()).then(|| [start.as_bytes(), rest].concat());
         }
+        // Without its colon, where no folder has that name.
+        let rest = bytes.strip_prefix(kind.prefix.as_bytes());
+        if let Some(rest) = rest.and_then(|rest| rest.strip_prefix(b"//"))
+            && start.ends_with("//")
+            && !Path::new(kind.prefix).exists()
+        {
+            return Some([start.as_bytes(), rest].concat());
+        }
     }
     if let Some(path) = bytes.strip_prefix(b"file://") {
         return path.starts_with(b"/").then(|| path.to_vec());
@@ -375,6 +383,8 @@ mod tests {
             ("file:///srv/x", "written /srv/x"),
             ("s3a://bucket/x", "written s3://bucket/x"),
             ("gcs://bucket", "written gs://bucket"),
+            ("gs//bucket/x", "written gs://bucket/x"),
+            ("https//host/x", "written https://host/x"),
             ("azure://container", "written az://container"),
             ("davs://host/x/", "written https://host/x/"),
         ] {
