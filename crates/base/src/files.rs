@@ -63,6 +63,18 @@ pub fn distrust(metadata: &Metadata, permissions: u32) -> Option<String> {
     is_writable.then(|| "can be written by others than its owner (chmod go-w)".to_owned())
 }
 
+/// The home folder: of the variable, or of the user where a service or a boot has set none.
+#[must_use]
+pub fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+/// What the file system of an open file has room for; nothing where it does not say.
+pub fn free_bytes(file: &File) -> Option<u64> {
+    let system = rustix::fs::fstatvfs(file).ok()?;
+    Some(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 /// The folder of a file: the current one for a name alone.
 pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));

@@ -79,11 +79,6 @@ impl<E: Env> Env for Filled<E> {
     }
 }
 
-/// The home folder: of the variable, or of the user where a service or a boot has set none.
-pub(crate) fn home() -> Option<PathBuf> {
-    std::env::home_dir().filter(|home| home.is_absolute())
-}
-
 #[derive(Debug)]
 struct Files;
 

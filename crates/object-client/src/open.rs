@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use pagewell_base::files::home;
+
 use crate::azure::Container;
 use crate::error::Result;
 use crate::google;
@@ -100,7 +102,7 @@ pub fn files_of(url: &str, options: &Options) -> Result<Vec<PathBuf>> {
             Location::Google { .. } => OF_GOOGLE,
             Location::Web { .. } => &[],
         };
-        let home = lookup::home();
+        let home = home();
         for (variable, below_home) in named {
             files.extend(std::env::var_os(variable).map(PathBuf::from));
             if let Some(home) = home.as_ref().filter(|_| !below_home.is_empty()) {
@@ -131,7 +133,7 @@ mod tests {
     fn files_of_keys_are_named_where_keys_are_looked_for() {
         let files = |url| files_of(url, &Options::default()).expect("files");
         let has_config = |files: &[PathBuf]| files.iter().any(|file| file.ends_with(".aws/config"));
-        let has_home = lookup::home().is_some();
+        let has_home = home().is_some();
         assert_eq!(has_config(&files("s3://b/p")), has_home);
         assert!(!has_config(&files("s3://b/p?anonymous=true")));
         let has_gcloud = |files: &[PathBuf]| files.iter().any(|file| file.ends_with("gcloud"));

@@ -4,6 +4,7 @@
 //! commands that need none take no memory for it.
 
 use std::cell::{OnceCell, RefCell};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use crate::state;
 use crate::storage::contained::{self, Trouble};
 use crate::storage::{self, Storage, Want};
 use crate::writing_arguments::WritingArguments;
-use pagewell_base::size;
+use pagewell_base::{files, size};
 
 /// Memory of the cache of a server, unless that is more than its share of the machine.
 const SERVER_CACHE_BYTES: u64 = 256 << 20;
@@ -137,8 +138,7 @@ fn usual_bytes(default_bytes: u64) -> u64 {
 /// What there is to be said of a folder of files that may come to `wanted_bytes`, where that is
 /// more than what is free and what they have already.
 fn lacks_room(folder: &Path, wanted_bytes: u64) -> Option<String> {
-    let system = rustix::fs::statvfs(folder).ok()?;
-    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let free = files::free_bytes(&File::open(folder).ok()?)?;
     let files = std::fs::read_dir(folder).ok()?.flatten();
     let used = files.filter_map(|entry| Some(entry.metadata().ok()?.blocks() * BLOCK_BYTES));
     let room = used.fold(free, u64::saturating_add);

@@ -37,10 +37,7 @@ pub(crate) fn base_directory() -> Option<PathBuf> {
         value.filter(|path| path.is_absolute())
     };
     absolute("XDG_STATE_HOME")
-        .or_else(|| {
-            let home = std::env::home_dir().filter(|home| home.is_absolute());
-            home.map(|home| home.join(".local/state"))
-        })
+        .or_else(|| files::home().map(|home| home.join(".local/state")))
         .map(|base| base.join("pagewell"))
 }
 

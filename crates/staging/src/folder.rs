@@ -227,10 +227,7 @@ impl Folder {
     /// Whether less than a quarter of the room is left: of what the folder may take, or of what its
     /// file system has for it, where that is less.
     pub(crate) fn is_nearly_full(&self) -> bool {
-        let system = rustix::fs::fstatvfs(&self.handle);
-        let free = system.map_or(u64::MAX, |system| {
-            system.f_bavail.saturating_mul(system.f_frsize)
-        });
+        let free = files::free_bytes(&self.handle).unwrap_or(u64::MAX);
         is_nearly_full(self.used_bytes(), self.bytes_max, free)
     }
 

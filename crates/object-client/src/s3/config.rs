@@ -16,8 +16,10 @@
 
 use std::path::PathBuf;
 
+use pagewell_base::files::home;
+
 use crate::error::{Error, Result};
-use crate::lookup::{home, read};
+use crate::lookup::read;
 use crate::options::Options;
 
 const REGION: &str = "us-east-1";
