@@ -7,11 +7,13 @@ and a mount name space of its own. Prints a line for each cell, with tabs betwee
 row, the word, and the seconds it took.
 """
 
+import contextlib
 import errno
 import functools
 import hashlib
 import multiprocessing
 import os
+import random
 import shutil
 import signal
 import socket
@@ -37,12 +39,15 @@ def note(text):
 
 
 def free_port():
-    """One with another behind it."""
+    """
+    One with another behind it, of those that no client gets: a server that is started again needs
+    the same two.
+    """
     while True:
+        port = random.randrange(20_000, 30_000)
         with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            port = one.getsockname()[1]
             try:
+                one.bind(("127.0.0.1", port))
                 two.bind(("127.0.0.1", port + 1))
                 return port
             except OSError:
@@ -60,6 +65,19 @@ def wait_until(ready, process, what):
 def listens(port):
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def groups_alive():
+    """The process groups of which a process runs; one that has ended may wait for its parent."""
+    groups = set()
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            state, _, group = get(f"/proc/{name}/stat").rpartition(b")")[2].split()[:3]
+        except OSError:
+            continue
+        if state not in (b"Z", b"X"):
+            groups.add(int(group))
+    return groups
 
 
 class Server:
@@ -91,8 +109,20 @@ class Server:
             return False
 
     def kill(self):
-        os.killpg(self.process.pid, signal.SIGKILL)
+        """Its port mapper, too. None of them holds a port any more when this returns."""
+        group = self.process.pid
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
         self.process.wait()
+        while group in groups_alive():
+            time.sleep(0.01)
+
+    def last_words(self):
+        for name in ("server.log", "ganesha.log", "rpcbind.log"):
+            path = f"{self.work}/{name}"
+            if os.path.exists(path):
+                lines = get(path).decode(errors="replace").splitlines()[-10:]
+                note("\n".join([f"{name} ends with:", *lines]))
 
     def bare(self):
         return bare.Client(self.port, self.mount_port, self.export)
@@ -302,7 +332,8 @@ def measure_restart(server, directory):
         with open(path, "wb", buffering=0) as file:
             file.write(data)
             theirs.send("half")
-            theirs.recv()
+            word = theirs.recv()
+            assert word == "started again", word
             file.write(data)
             os.fsync(file.fileno())
         return "ok" if get(path) == data * 2 else "bytes lost"
@@ -310,10 +341,14 @@ def measure_restart(server, directory):
     def restart():
         ours.recv()
         server.kill()
-        server.start()
-        ours.send("go on")
+        try:
+            server.start()
+            ours.send("started again")
+        except SystemExit as error:
+            ours.send(str(error))
 
     threading.Thread(target=restart, daemon=True).start()
+
     def use():
         end = time.monotonic() + 120
         while True:
@@ -492,6 +527,11 @@ def main():
             for row, word in measure(server):
                 print(f"{part}\t{row}\t{word}\t{time.monotonic() - begun:.1f}", flush=True)
                 begun = time.monotonic()
+                if server.process.poll() is not None:
+                    sys.exit(f"{name} has ended by itself")
+    except (Exception, SystemExit):
+        server.last_words()
+        raise
     finally:
         server.kill()
         with open("/proc/mounts", encoding="utf-8") as mounts:
