@@ -1,7 +1,7 @@
 //! A blocking caller: one call at a time on a stream, each with a deadline.
 //!
-//! For rare calls to untrusted programs: the port mapper, and the lock manager and status monitor
-//! of a client. [`crate::client`] is for many calls.
+//! For rare calls to untrusted programs: port mappers, lock managers, status monitors.
+//! [`crate::client`] is for many calls.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
@@ -19,8 +19,8 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Bytes of a reply. The port mapper's have 28, or 428 with the longest verifier; those of lock
-/// managers repeat a cookie of this program.
+/// Bytes of a reply. The port mapper's have at most 428; a lock manager's repeat a cookie of this
+/// program.
 const REPLY_BYTES_MAX: usize = 1024;
 
 /// A procedure by its numbers.
@@ -28,7 +28,7 @@ const REPLY_BYTES_MAX: usize = 1024;
 pub struct Target {
     /// Program.
     pub program: u32,
-    /// Version of the program.
+    /// Its version.
     pub version: u32,
     /// Procedure.
     pub procedure: u32,
@@ -43,7 +43,7 @@ pub enum Error {
     /// A reply without results.
     #[error("{peer}: {error}")]
     Reply {
-        /// The name of the peer, for people.
+        /// Name of the peer, for people.
         peer: &'static str,
         /// Its reason.
         error: ReplyError,
@@ -51,7 +51,7 @@ pub enum Error {
     /// A malformed reply.
     #[error("the answer of {peer}: {error}")]
     Malformed {
-        /// The name of the peer, for people.
+        /// Name of the peer, for people.
         peer: &'static str,
         /// The defect.
         error: xdr::Error,
@@ -74,8 +74,8 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Connects to `address`, from the own address `local` if given. `peer` is a name for messages.
-    /// `timeout` limits this and each call, and must not be zero.
+    /// Connects to `address`, from the own address `local` if given. `peer` names the peer in
+    /// messages. `timeout`, which must not be zero, limits this and each call.
     pub fn connect(
         peer: &'static str,
         address: &SocketAddr,
@@ -143,15 +143,15 @@ impl Caller {
         };
         encode_call(&mut encoder, &call);
         arguments.encode(&mut encoder);
-        // Some kilobytes; a record beyond the marker's range never ends for the peer.
+        // Some kilobytes.
         let length = u32::try_from(encoder.position() - 4).unwrap_or(u32::MAX);
         encoder.patch_u32(0, LAST_FRAGMENT | length);
         set_socket_timeout(&self.stream, Timeout::Send, Some(self.timeout))?;
         self.stream.write_all(&record)
     }
 
-    /// Receives a record of any number of fragments. The deadline holds even for single bytes and
-    /// endless empty fragments.
+    /// Receives a record of any number of fragments. The deadline also ends replies of single bytes
+    /// or of endless empty fragments.
     fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
         loop {
@@ -193,7 +193,7 @@ impl Caller {
     }
 }
 
-/// Connects from an own address: the peer may know this machine by that one only.
+/// Connects from an own address, which may be the only one that the peer knows.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = SocketAddrAny::from(*address).address_family();
     let socket = socket_for(family, timeout)?;
@@ -202,10 +202,9 @@ fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::R
     Ok(TcpStream::from(socket))
 }
 
-/// A socket with a time limit for connecting and sending.
 fn socket_for(family: AddressFamily, timeout: Duration) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // Linux ends connect(2) after this time, too (socket(7), SO_SNDTIMEO).
+    // Linux limits connect(2) by it, too (socket(7), SO_SNDTIMEO).
     set_socket_timeout(&socket, Timeout::Send, Some(timeout))?;
     Ok(socket)
 }

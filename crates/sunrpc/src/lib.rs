@@ -1,13 +1,11 @@
 //! ONC RPC and its protocols in Pagewell: NFS version 3, MOUNT version 3, NLM version 4 and NSM
 //! version 1 for locks, and version 2 of the port mapper.
 //!
-//! There are no file-system semantics and no listening socket here. Decoders borrow from their
-//! record without a copy; encoders append to a caller's buffer. Every message has both directions,
-//! for the server, the load generator and the client.
+//! File-system semantics and listening sockets are elsewhere. Decoders borrow from their record;
+//! encoders append to a caller's buffer. Every message has both directions.
 //!
-//! Reading order: [`xdr`] (values on the wire), [`rpc`] (calls and replies), [`nfs3`] (the
-//! procedures), then [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; [`client`] and [`caller`] make
-//! calls.
+//! Reading order: [`xdr`] (values on the wire), [`rpc`] (calls and replies), [`nfs3`], then
+//! [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; [`client`] and [`caller`] make calls.
 
 pub mod caller;
 pub mod client;

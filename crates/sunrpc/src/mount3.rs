@@ -9,30 +9,30 @@ use crate::xdr::{List, Words, xdr_enumeration, xdr_structure};
 pub const PROGRAM: u32 = 100_005;
 /// The version.
 pub const VERSION: u32 = 3;
-/// The first version (RFC 1094 appendix A). All versions up to [`VERSION`] have the same
-/// procedures, except MNT, whose handles are those of NFS version 2 before version 3.
+/// The first version (RFC 1094 appendix A). Only MNT differs before [`VERSION`]: it returns handles
+/// of NFS version 2.
 pub const FIRST_VERSION: u32 = 1;
 /// The longest path of an export (`MNTPATHLEN`).
 pub const PATH_BYTES_MAX: usize = 1024;
 /// The longest name of a client or group (`MNTNAMLEN`).
 pub const NAME_BYTES_MAX: usize = 255;
-/// Flavors in a reply. The protocol has no limit; fewer than this exist.
+/// Flavors in a reply. The protocol has no limit; fewer exist.
 pub const FLAVORS_MAX: usize = 16;
 
 xdr_enumeration! {
     /// A procedure of MOUNT.
     pub enum Procedure {
-        /// Do nothing.
+        /// Does nothing.
         Null = 0 => "null",
-        /// Return the handle of a path, and note the mount.
+        /// Returns the handle of a path, and notes the mount.
         Mnt = 1 => "mnt",
-        /// List the mounts of clients.
+        /// Lists the mounts of clients.
         Dump = 2 => "dump",
-        /// Remove the note of a mount.
+        /// Removes the note of a mount.
         Umnt = 3 => "umnt",
-        /// Remove all notes of the client.
+        /// Removes all notes of the client.
         UmntAll = 4 => "umntall",
-        /// List the exports.
+        /// Lists the exports.
         Export = 5 => "export",
     }
 }
@@ -40,7 +40,7 @@ xdr_enumeration! {
 xdr_structure! {
     /// The argument of MNT and UMNT (`dirpath`).
     pub struct PathArguments<'a> {
-        /// At most [`PATH_BYTES_MAX`] bytes.
+        /// Its path.
         pub path: &'a [u8] = PATH_BYTES_MAX,
     }
 }
@@ -50,7 +50,7 @@ xdr_structure! {
     pub struct MountOk<'a> {
         /// The root of the export.
         pub handle: Handle<'a>,
-        /// Accepted authentication flavors, the preferred one first.
+        /// Accepted authentication flavors, the preferred first.
         pub flavors: Words<FLAVORS_MAX>,
     }
 }
@@ -59,11 +59,11 @@ xdr_structure! {
 pub type MountReply<'a> = std::result::Result<MountOk<'a>, Status>;
 
 xdr_structure! {
-    /// A mount of a client (`mountbody`, without the link to the next).
+    /// A mount of a client (`mountbody`).
     pub struct MountEntry<'a> {
-        /// The client; at most [`NAME_BYTES_MAX`] bytes.
+        /// The client.
         pub host: &'a [u8] = NAME_BYTES_MAX,
-        /// Its path; at most [`PATH_BYTES_MAX`] bytes.
+        /// Its path.
         pub path: &'a [u8] = PATH_BYTES_MAX,
     }
 }
@@ -72,17 +72,17 @@ xdr_structure! {
 pub type DumpReply<'a> = List<'a, MountEntry<'a>>;
 
 xdr_structure! {
-    /// Hosts that may mount an export (`groupnode`, without the link to the next).
+    /// Hosts that may mount an export (`groupnode`).
     pub struct Group<'a> {
-        /// A host, network or group of them; at most [`NAME_BYTES_MAX`] bytes.
+        /// A host, network or group.
         pub name: &'a [u8] = NAME_BYTES_MAX,
     }
 }
 
 xdr_structure! {
-    /// One export (`exportnode`, without the link to the next).
+    /// An export (`exportnode`).
     pub struct ExportEntry<'a> {
-        /// Its path; at most [`PATH_BYTES_MAX`] bytes.
+        /// Its path.
         pub path: &'a [u8] = PATH_BYTES_MAX,
         /// Hosts that may mount it; empty: all.
         pub groups: List<'a, Group<'a>>,

@@ -1,9 +1,9 @@
-//! NLM version 4 (RFC 1813 appendix II; the older versions in X/Open XNFS chapter 10): locks on
-//! ranges of files that an NFSv3 server exports.
+//! NLM version 4 (RFC 1813 appendix II; older versions: X/Open XNFS chapter 10): locks on ranges of
+//! files.
 //!
-//! TEST, LOCK, CANCEL, UNLOCK and GRANTED exist twice: as a call with its result as reply, and as a
-//! pair of one-way calls, `_MSG` with the arguments and `_RES` with the result. The server calls
-//! GRANTED when a [`Status::Blocked`] lock is granted.
+//! TEST, LOCK, CANCEL, UNLOCK and GRANTED exist twice: as a call with a reply, and as a pair of
+//! one-way calls, `_MSG` with the arguments and `_RES` with the result. The server calls GRANTED
+//! when it grants a [`Status::Blocked`] lock.
 
 use crate::nsm::NotifyArguments;
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_structure};
@@ -12,25 +12,25 @@ use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration, xdr_
 pub const PROGRAM: u32 = 100_021;
 /// The version.
 pub const VERSION: u32 = 4;
-/// The longest name of a caller (`LM_MAXSTRLEN`).
+/// The longest caller's name (`LM_MAXSTRLEN`).
 pub const NAME_BYTES_MAX: usize = 1024;
 /// The longest cookie, handle or owner (`MAXNETOBJ_SZ`).
 pub const OBJECT_BYTES_MAX: usize = 1024;
 
 xdr_enumeration! {
-    /// A procedure of NLM version 4.
+    /// A procedure.
     pub enum Procedure {
-        /// Do nothing.
+        /// Does nothing.
         Null = 0,
-        /// Test for a conflicting lock.
+        /// Tests for a conflicting lock.
         Test = 1,
-        /// Lock a range.
+        /// Locks a range.
         Lock = 2,
-        /// Stop waiting for a lock.
+        /// Stops waiting for a lock.
         Cancel = 3,
-        /// Unlock a range.
+        /// Unlocks a range.
         Unlock = 4,
-        /// From the server: a blocked lock is granted.
+        /// From the server: grants a blocked lock.
         Granted = 5,
         /// [`Procedure::Test`], one way.
         TestMessage = 6,
@@ -52,13 +52,13 @@ xdr_enumeration! {
         UnlockResult = 14,
         /// The result of [`Procedure::GrantedMessage`].
         GrantedResult = 15,
-        /// Open a file with a DOS share mode.
+        /// Opens a file with a DOS share mode.
         Share = 20,
-        /// Close such a file.
+        /// Closes such a file.
         Unshare = 21,
-        /// [`Procedure::Lock`] of a caller without restart notices.
+        /// [`Procedure::Lock`] without restart notices.
         UnmonitoredLock = 22,
-        /// The caller has restarted and holds no locks.
+        /// The restarted caller holds no locks.
         FreeAll = 23,
     }
 }
@@ -68,29 +68,29 @@ xdr_enumeration! {
     pub enum Status {
         /// NLM4_GRANTED: done.
         Granted = 0,
-        /// NLM4_DENIED: it conflicts with another owner's lock.
+        /// NLM4_DENIED: another owner's lock conflicts.
         Denied = 1,
-        /// NLM4_DENIED_NOLOCKS: no memory for another lock.
+        /// NLM4_DENIED_NOLOCKS: no memory.
         NoLocks = 2,
-        /// NLM4_BLOCKED: not yet; GRANTED follows.
+        /// NLM4_BLOCKED: GRANTED follows.
         Blocked = 3,
-        /// NLM4_DENIED_GRACE_PERIOD: after a restart, the server accepts reclaims only.
+        /// NLM4_DENIED_GRACE_PERIOD: reclaims only, after a restart.
         GracePeriod = 4,
         /// NLM4_DEADLCK: waiting would deadlock.
         Deadlock = 5,
-        /// NLM4_ROFS: the file system is read-only.
+        /// NLM4_ROFS: a read-only file system.
         ReadOnly = 6,
-        /// NLM4_STALE_FH: the object of the handle is gone.
+        /// NLM4_STALE_FH: no such object.
         Stale = 7,
-        /// NLM4_FBIG: the range exceeds the bound of a file.
+        /// NLM4_FBIG: beyond the bound of a file.
         TooBig = 8,
-        /// NLM4_FAILED: another reason; a retry does not help.
+        /// NLM4_FAILED; a retry does not help.
         Failed = 9,
     }
 }
 
 xdr_enumeration! {
-    /// Denied to other openers of a file (`fsh4_mode`).
+    /// What other openers of a file may not do (`fsh4_mode`).
     pub enum ShareMode {
         /// Nothing.
         DenyNone = 0,
@@ -104,7 +104,7 @@ xdr_enumeration! {
 }
 
 xdr_enumeration! {
-    /// The access of an opener (`fsh4_access`).
+    /// What an opener does (`fsh4_access`).
     pub enum ShareAccess {
         /// Nothing.
         None = 0,
@@ -120,17 +120,17 @@ xdr_enumeration! {
 xdr_structure! {
     /// An owner's range of a file (`nlm4_lock`).
     pub struct Lock<'a> {
-        /// The caller's machine; at most [`NAME_BYTES_MAX`] bytes.
+        /// The caller's machine.
         pub caller_name: &'a [u8] = NAME_BYTES_MAX,
-        /// Handle of the file; at most [`OBJECT_BYTES_MAX`] bytes.
+        /// Handle of the file.
         pub handle: &'a [u8] = OBJECT_BYTES_MAX,
-        /// A program on the caller's machine; at most [`OBJECT_BYTES_MAX`] bytes.
+        /// A program on that machine.
         pub owner: &'a [u8] = OBJECT_BYTES_MAX,
         /// Its process number.
         pub process: i32,
         /// First byte.
         pub offset: u64,
-        /// Bytes; 0: to the end of the file, wherever it will be.
+        /// Bytes; 0: to the end of the file, even as it grows.
         pub length: u64,
     }
 }
@@ -168,7 +168,7 @@ xdr_structure! {
     pub struct LockArguments<'a> {
         /// Repeated in the result.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
-        /// The caller waits for it.
+        /// The caller waits.
         pub block: bool,
         /// Exclusive, not shared.
         pub exclusive: bool,
@@ -182,7 +182,7 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// The argument of CANCEL (`nlm4_cancargs`), as in the LOCK.
+    /// The argument of CANCEL (`nlm4_cancargs`): that of the LOCK.
     pub struct CancelArguments<'a> {
         /// Repeated in the result.
         pub cookie: &'a [u8] = OBJECT_BYTES_MAX,
@@ -258,12 +258,13 @@ xdr_structure! {
 /// The argument of FREE_ALL (`nlm4_notify`); its state is meaningless.
 pub type FreeAllArguments<'a> = NotifyArguments<'a>;
 
-/// The result of TEST (`nlm4_testres`). Without a holder the status is never [`Status::Denied`].
+/// The result of TEST (`nlm4_testres`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestReply<'a> {
     /// Of the call.
     pub cookie: &'a [u8],
-    /// A conflicting lock, or a status: [`Status::Granted`] without one, or why it is unknown.
+    /// A conflicting lock, or a status: [`Status::Granted`] without one, or why it is unknown;
+    /// never [`Status::Denied`].
     pub answer: std::result::Result<Status, Holder<'a>>,
 }
 
@@ -295,7 +296,7 @@ impl<'a> Decode<'a> for TestReply<'a> {
 }
 
 impl ShareMode {
-    /// Whether a file with this mode denies `access` to other openers.
+    /// Whether this mode denies `access` to other openers.
     #[must_use]
     pub const fn denies(self, access: ShareAccess) -> bool {
         self.number() & access.number() != 0
@@ -303,7 +304,7 @@ impl ShareMode {
 }
 
 impl Procedure {
-    /// For a one-way call: the call with its arguments, and the one-way call for its result.
+    /// Of a one-way call: the call with its arguments, and the one-way call for its result.
     #[must_use]
     pub const fn of_message(self) -> Option<(Self, Self)> {
         Some(match self {

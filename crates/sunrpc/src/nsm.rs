@@ -1,8 +1,5 @@
 //! NSM version 1, the network status monitor (X/Open XNFS chapter 11): a restarted machine notifies
-//! its lock holders and lock servers.
-//!
-//! NOTIFY goes between machines; the other procedures are local to a machine, and not described
-//! here.
+//! its lock holders and lock servers. Only NOTIFY goes between machines.
 
 use crate::xdr::{xdr_enumeration, xdr_structure};
 
@@ -16,7 +13,7 @@ pub const NAME_BYTES_MAX: usize = 1024;
 xdr_enumeration! {
     /// A procedure of NSM between machines.
     pub enum Procedure {
-        /// Do nothing.
+        /// Does nothing.
         Null = 0,
         /// The calling machine has restarted.
         Notify = 6,
@@ -26,7 +23,7 @@ xdr_enumeration! {
 xdr_structure! {
     /// The argument of NOTIFY (`stat_chge`).
     pub struct NotifyArguments<'a> {
-        /// The restarted machine; at most [`NAME_BYTES_MAX`] bytes.
+        /// The restarted machine.
         pub name: &'a [u8] = NAME_BYTES_MAX,
         /// Its state number: odd while it runs, larger after each restart.
         pub state: i32,

@@ -1,5 +1,4 @@
-//! The port mapper, version 2 (RFC 1833 section 3), for the ports of programs: its messages, and a
-//! blocking client.
+//! The port mapper, version 2 (RFC 1833 section 3): its messages, and a blocking client.
 
 use crate::caller::{Caller, Error, Target};
 use crate::xdr::{self, Decoder, List, xdr_enumeration, xdr_structure};
@@ -11,7 +10,7 @@ use std::time::Duration;
 pub const PROGRAM: u32 = 100_000;
 /// The version.
 pub const VERSION: u32 = 2;
-/// The port it listens on.
+/// Its port.
 pub const PORT: u16 = 111;
 /// Protocol number of TCP.
 pub const PROTOCOL_TCP: u32 = 6;
@@ -21,11 +20,11 @@ pub const PROTOCOL_UDP: u32 = 17;
 xdr_enumeration! {
     /// The procedures of the port mapper, without CALLIT.
     pub enum Procedure {
-        /// Do nothing.
+        /// Does nothing.
         Null = 0,
-        /// Add a mapping; answers whether it was added.
+        /// Adds a mapping; answers whether it was added.
         Set = 1,
-        /// Remove the mappings of a program and version; answers whether they are gone.
+        /// Removes the mappings of a program and version; answers whether they are gone.
         Unset = 2,
         /// The port of a program, version and protocol; 0 without one.
         Getport = 3,
@@ -38,9 +37,9 @@ xdr_structure! {
     /// The port of a program (`mapping`), the argument of SET, UNSET and GETPORT.
     #[derive(Hash)]
     pub struct Mapping {
-        /// Program number.
+        /// Program.
         pub program: u32,
-        /// Version of the program.
+        /// Its version.
         pub version: u32,
         /// [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`]; UNSET ignores it.
         pub protocol: u32,
@@ -52,7 +51,7 @@ xdr_structure! {
 /// The result of DUMP (`pmaplist`).
 pub type DumpReply<'a> = List<'a, Mapping>;
 
-/// The local socket of rpcbind, where alone some builds accept registrations.
+/// The socket of rpcbind, where alone some builds accept registrations.
 const LOCAL_SOCKET: &str = "/run/rpcbind.sock";
 
 const PEER: &str = "the port mapper";
@@ -62,7 +61,7 @@ const PEER: &str = "the port mapper";
 pub struct Client(Caller);
 
 impl Client {
-    /// [`Caller::connect`] to the port mapper at `address`.
+    /// [`Caller::connect`].
     pub fn connect(
         address: &SocketAddr,
         local: Option<IpAddr>,
@@ -76,8 +75,7 @@ impl Client {
         Ok(Self(Caller::connect_local(PEER, path, timeout)?))
     }
 
-    /// Connects to the port mapper of this machine: by its local socket, else by TCP at
-    /// 127.0.0.1:111.
+    /// Connects to this machine's: by its local socket, else by TCP at 127.0.0.1:111.
     pub fn connect_here(timeout: Duration) -> Result<Self, Error> {
         Self::connect_local(Path::new(LOCAL_SOCKET), timeout).or_else(|_| {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, PORT));
@@ -85,9 +83,8 @@ impl Client {
         })
     }
 
-    /// Registers `program` at `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). False when
-    /// another program has the mapping, or registrations are refused. [`Client::unregister`] must
-    /// first remove a mapping of the same program and version.
+    /// Registers `program` at `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). False when the
+    /// mapping exists, for example another program's, or registrations are refused.
     pub fn register(
         &mut self,
         program: u32,
@@ -136,7 +133,6 @@ impl Client {
 }
 
 impl Mapping {
-    /// The argument of UNSET and GETPORT.
     fn of_tcp(program: u32, version: u32) -> Self {
         Self {
             program,

@@ -1,17 +1,17 @@
 //! Record marking on a byte stream (RFC 5531 section 11).
 //!
-//! A record has any number of fragments, each with a four-byte marker: its length in 31 bits, and
-//! in the highest bit whether it is the last. The stream is not trusted, so the sum and the number
-//! of fragments are bounded (empty fragments are free for the sender). Of a longer record only the
-//! beginning is kept, up to the bound, for a reply; the rest is skipped without memory.
+//! A record has any number of fragments, each behind a four-byte marker: its length in 31 bits, and
+//! in the highest bit whether it is the last. The sum and the number of fragments are bounded,
+//! since the stream is not trusted and empty fragments cost a sender nothing. Of a longer record
+//! the beginning is kept, for a reply; the rest is skipped.
 //!
 //! ```text
 //!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
 //!   record:          \________________/              \____________/
 //! ```
 //!
-//! [`whole`] finds the common case, a record in one fragment inside the received bytes, without a
-//! copy. An [`Assembly`] joins other records.
+//! [`whole`] finds the common case, a record in one fragment among the received bytes. An
+//! [`Assembly`] joins other records.
 
 /// Bytes of a marker.
 pub const MARKER_BYTES: usize = 4;
@@ -25,7 +25,7 @@ pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 /// Up to this length a record's memory grows step by step.
 const SMALL_BYTES_MAX: usize = 16 << 10;
 
-/// Bytes kept of a skipped record ([`Assembly::skip`]): enough for the call's header.
+/// Bytes kept of a skipped record ([`Assembly::skip`]): enough for the head of a call.
 const KEPT_OF_SKIPPED: usize = 1024;
 
 /// A parsed marker.
@@ -33,7 +33,7 @@ const KEPT_OF_SKIPPED: usize = 1024;
 pub struct Marker {
     /// Bytes of the fragment that follows.
     pub length: usize,
-    /// It is the last of its record.
+    /// The last of its record.
     pub last: bool,
 }
 
@@ -49,8 +49,8 @@ impl Marker {
     }
 }
 
-/// The first record of `input`, if it is whole and in one fragment: its body, and its length in
-/// `input` with the marker.
+/// The first record of `input`, if whole and in one fragment: its body, and its length with the
+/// marker.
 #[must_use]
 pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
     let (marker, rest) = input.split_first_chunk::<MARKER_BYTES>()?;
@@ -67,13 +67,12 @@ pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
 pub enum Progress {
     /// The input is used up, the record incomplete.
     Partial,
-    /// The buffer is full; the record's length in all. Needs a longer buffer
-    /// ([`Assembly::give_buffer`], [`Assembly::grow`]) before more input, not necessarily for all
-    /// of the record.
+    /// The buffer is full; the record's length in all. A longer buffer must come before more input
+    /// ([`Assembly::give_buffer`], [`Assembly::grow`]); it need not fit the whole record.
     NeedsBuffer(usize),
     /// Complete: [`Assembly::finish`].
     Whole,
-    /// Malformed (thousands of fragments): nothing after this can be trusted.
+    /// Too many fragments: nothing behind can be trusted.
     Broken,
 }
 
@@ -81,7 +80,7 @@ pub enum Progress {
 #[derive(Debug)]
 pub struct Assembly {
     record_bytes_max: usize,
-    /// Bytes kept of this record; later ones are skipped.
+    /// Later bytes are skipped.
     kept_bytes_max: usize,
     buffer: Vec<u8>,
     filled: usize,
@@ -101,12 +100,12 @@ pub struct Record {
     pub buffer: Vec<u8>,
     /// Length of the record.
     pub length: usize,
-    /// The record exceeded the bound; only its beginning is here.
+    /// Only the beginning of a record above the bound.
     pub oversized: bool,
 }
 
 impl Assembly {
-    /// An empty assembly for records up to `record_bytes_max`.
+    /// An empty assembly for records of at most `record_bytes_max`.
     #[must_use]
     pub fn new(record_bytes_max: usize) -> Self {
         Self {
@@ -124,13 +123,13 @@ impl Assembly {
         }
     }
 
-    /// Whether it has no bytes of a record.
+    /// Whether no record has begun.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.in_fragment && self.marker_filled == 0 && self.fragments == 0
     }
 
-    /// The bytes of the record so far.
+    /// The record so far.
     #[must_use]
     pub fn beginning(&self) -> &[u8] {
         &self.buffer[..self.filled]
@@ -157,14 +156,14 @@ impl Assembly {
         std::mem::replace(&mut self.buffer, kept)
     }
 
-    /// Replaces the buffer by a longer one; copies the bytes so far.
+    /// Replaces the buffer by a longer one; copies the record so far.
     pub fn give_buffer(&mut self, mut buffer: Vec<u8>) {
         debug_assert!(buffer.len() >= self.filled);
         buffer[..self.filled].copy_from_slice(&self.buffer[..self.filled]);
         self.buffer = buffer;
     }
 
-    /// Consumes `input` as far as possible; returns the bytes consumed, and the state.
+    /// Consumes `input` as far as possible; returns how many bytes, and the state.
     pub fn take(&mut self, input: &[u8]) -> (usize, Progress) {
         let mut rest = input;
         let progress = loop {
@@ -203,9 +202,8 @@ impl Assembly {
         (input.len() - rest.len(), progress)
     }
 
-    /// Memory for the next bytes of the stream, to receive them without a copy: the rest of the
-    /// fragment, or the part that fits. Empty before a marker, without room, or while the record is
-    /// skipped. [`Assembly::received`] must follow.
+    /// Memory for the next bytes of the fragment, to receive them without a copy. Empty before a
+    /// marker, without room, or while skipping. [`Assembly::received`] must follow.
     pub fn target(&mut self) -> &mut [u8] {
         if !self.in_fragment || self.skips() || self.buffer_wanted().is_some() {
             return &mut [];
@@ -214,14 +212,14 @@ impl Assembly {
         &mut self.buffer[self.filled..self.filled + count]
     }
 
-    /// Notes `count` bytes in [`Assembly::target`]. True if they complete the record.
+    /// Notes `count` bytes in [`Assembly::target`]. True at the end of the record.
     pub fn received(&mut self, count: usize) -> bool {
         let count = count.min(self.fragment_remaining).min(self.buffer_left());
         self.filled += count;
         self.advance(count)
     }
 
-    /// Takes the complete record out.
+    /// Takes out the complete record.
     pub fn finish(&mut self) -> Record {
         let record = Record {
             buffer: std::mem::take(&mut self.buffer),
@@ -245,19 +243,18 @@ impl Assembly {
         self.fragments <= FRAGMENTS_MAX
     }
 
-    /// Notes `count` bytes of the fragment. True if they complete the record.
+    /// Notes `count` bytes of the fragment. True at the end of the record.
     fn advance(&mut self, count: usize) -> bool {
         self.fragment_remaining -= count;
         self.in_fragment = self.fragment_remaining > 0;
         self.last && !self.in_fragment
     }
 
-    /// Whether the rest of the record is skipped.
     fn skips(&self) -> bool {
         self.filled >= self.kept_bytes_max
     }
 
-    /// Bytes of the stream that fit.
+    /// Bytes that fit.
     fn buffer_left(&self) -> usize {
         if self.skips() {
             return usize::MAX;

@@ -1,10 +1,9 @@
 //! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and replies
-//! (`reply_body`), and the user of a call: AUTH_NONE and AUTH_SYS (sections 8.2 and 10.1, appendix
-//! A).
+//! (`reply_body`), and the user of a call: AUTH_NONE and AUTH_SYS (sections 8.2, 10.1, appendix A).
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Words, xdr_enumeration, xdr_structure};
 
-/// The version of the RPC protocol (RFC 5531 section 9, `rpcvers`).
+/// `rpcvers`.
 pub const RPC_VERSION: u32 = 2;
 
 /// `msg_type` of a call.
@@ -12,16 +11,16 @@ const CALL: u32 = 0;
 /// `msg_type` of a reply.
 const REPLY: u32 = 1;
 
-/// The head of a call; its arguments follow.
+/// The head of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// Identifies the call among its caller's; the reply repeats it.
+    /// Identifies the call among its caller's, and its reply.
     pub xid: u32,
-    /// Program, for example 100003 for NFS.
+    /// Program; 100003 is NFS.
     pub program: u32,
-    /// Version of the program.
+    /// Its version.
     pub version: u32,
-    /// Procedure of that version.
+    /// Procedure.
     pub procedure: u32,
     /// The caller.
     pub credential: Credential<'a>,
@@ -42,7 +41,7 @@ pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), Option<(u32,
     }
 }
 
-/// Reads the fields behind xid and message type.
+/// Reads what follows xid and message type.
 #[inline]
 fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refusal> {
     if decoder.u32()? != RPC_VERSION {
@@ -67,7 +66,7 @@ fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refu
     })
 }
 
-/// Appends the head of a call with an AUTH_NONE verifier, before its arguments.
+/// Appends the head of a call, with an AUTH_NONE verifier.
 pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
     encoder.u32(call.xid);
     encoder.u32(CALL);
@@ -81,35 +80,33 @@ pub fn encode_call(encoder: &mut Encoder<'_>, call: &Call<'_>) {
 
 /// The longest body of a credential or verifier (RFC 5531 section 8.2).
 pub const AUTHENTICATION_BYTES_MAX: usize = 400;
-/// The most supplementary groups in AUTH_SYS (RFC 5531 appendix A).
+/// The most supplementary groups in AUTH_SYS (appendix A).
 pub const GROUPS_MAX: usize = 16;
-/// The longest machine name in AUTH_SYS (RFC 5531 appendix A).
+/// The longest machine name in AUTH_SYS (appendix A).
 pub const MACHINE_NAME_BYTES_MAX: usize = 255;
 
-/// Flavor AUTH_NONE.
 const FLAVOR_NONE: u32 = 0;
-/// Flavor AUTH_SYS, once called AUTH_UNIX.
 const FLAVOR_SYSTEM: u32 = 1;
 
 /// The user of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credential<'a> {
-    /// AUTH_NONE: no user.
+    /// AUTH_NONE.
     None,
-    /// AUTH_SYS: a user of the caller's machine, unproven.
+    /// AUTH_SYS: an unproven user of the caller's machine.
     System(SystemCredential<'a>),
 }
 
 xdr_structure! {
-    /// The body of AUTH_SYS (RFC 5531 appendix A, `authsys_parms`).
+    /// The body of AUTH_SYS (`authsys_parms`).
     pub struct SystemCredential<'a> {
-        /// An arbitrary number of the caller's machine.
+        /// An arbitrary number.
         pub stamp: u32,
-        /// Name of the caller's machine; at most [`MACHINE_NAME_BYTES_MAX`] bytes.
+        /// Name of the caller's machine.
         pub machine_name: &'a [u8] = MACHINE_NAME_BYTES_MAX,
-        /// Numeric user.
+        /// User.
         pub uid: u32,
-        /// Numeric primary group.
+        /// Primary group.
         pub gid: u32,
         /// Supplementary groups.
         pub gids: Words<GROUPS_MAX>,
@@ -139,8 +136,7 @@ fn encode_no_authentication(encoder: &mut Encoder<'_>) {
     encoder.u32(0);
 }
 
-/// Reads a credential. Skips bytes behind AUTH_SYS, as other implementations do, and the body of
-/// AUTH_NONE.
+/// Skips bytes behind AUTH_SYS, as other implementations do, and the body of AUTH_NONE.
 fn decode_credential<'a>(decoder: &mut Decoder<'a>) -> Result<Credential<'a>, Refusal> {
     let flavor = decoder.u32()?;
     let malformed = AuthenticationStatus::BadCredential;
@@ -168,9 +164,8 @@ fn decode_body<'a>(
 /// Bytes of [`encode_success`].
 pub const SUCCESS_SIZE: usize = 24;
 
-/// `reply_stat`: accepted.
+/// `reply_stat`.
 const ACCEPTED: u32 = 0;
-/// `reply_stat`: refused for its RPC version or its caller.
 const DENIED: u32 = 1;
 
 /// `accept_stat`.
@@ -186,37 +181,37 @@ const RPC_MISMATCH: u32 = 0;
 const AUTHENTICATION_ERROR: u32 = 1;
 
 xdr_enumeration! {
-    /// Why a caller is refused (RFC 5531 section 9, `auth_stat`).
+    /// Why a caller is refused (`auth_stat`).
     pub enum AuthenticationStatus {
         /// No error.
         Ok = 0,
-        /// The credential is malformed.
+        /// Malformed credential.
         BadCredential = 1,
         /// The caller must begin a new session.
         RejectedCredential = 2,
-        /// The verifier is malformed.
+        /// Malformed verifier.
         BadVerifier = 3,
-        /// The verifier expired or was replayed.
+        /// Expired or replayed verifier.
         RejectedVerifier = 4,
-        /// Refused for security reasons.
+        /// For security reasons.
         TooWeak = 5,
-        /// The verifier of the reply is bogus.
+        /// Bogus verifier of the reply.
         InvalidResponse = 6,
         /// For an unknown reason.
         Failed = 7,
-        /// Of Kerberos: any error.
+        /// Kerberos: any error.
         KerberosGeneric = 8,
-        /// Of Kerberos: the credential has expired.
+        /// Kerberos: expired credential.
         TimeExpired = 9,
-        /// Of Kerberos: the file of tickets.
+        /// Kerberos: the file of tickets.
         TicketFile = 10,
-        /// Of Kerberos: the authenticator cannot be decoded.
+        /// Kerberos: undecodable authenticator.
         Decode = 11,
-        /// Of Kerberos: the ticket is for another address.
+        /// Kerberos: a ticket for another address.
         NetworkAddress = 12,
-        /// RPCSEC_GSS has no credentials for the user.
+        /// RPCSEC_GSS: no credentials for the user.
         GssCredentialProblem = 13,
-        /// RPCSEC_GSS has no context.
+        /// RPCSEC_GSS: no context.
         GssContextProblem = 14,
     }
 }
@@ -224,35 +219,35 @@ xdr_enumeration! {
 /// A reply without results: the call was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// PROG_UNAVAIL: no such program.
+    /// PROG_UNAVAIL.
     ProgramUnavailable,
-    /// PROG_MISMATCH: other versions only.
+    /// PROG_MISMATCH.
     ProgramMismatch {
-        /// Lowest version; 0 when the server gives none.
+        /// Lowest version; 0 if not given.
         low: u32,
-        /// Highest version; 0 when the server gives none.
+        /// Highest version; 0 if not given.
         high: u32,
     },
-    /// PROC_UNAVAIL: the version has no such procedure.
+    /// PROC_UNAVAIL.
     ProcedureUnavailable,
-    /// GARBAGE_ARGS: the arguments cannot be decoded.
+    /// GARBAGE_ARGS.
     GarbageArguments,
-    /// SYSTEM_ERR: for example out of memory.
+    /// SYSTEM_ERR.
     SystemError,
-    /// RPC_MISMATCH: other versions of RPC only.
+    /// RPC_MISMATCH: other versions of RPC.
     RpcMismatch {
-        /// Lowest version; 0 when the server gives none.
+        /// Lowest version; 0 if not given.
         low: u32,
-        /// Highest version; 0 when the server gives none.
+        /// Highest version; 0 if not given.
         high: u32,
     },
-    /// AUTH_ERROR: the caller is refused.
+    /// AUTH_ERROR.
     Authentication(AuthenticationStatus),
 }
 
 impl Refusal {
-    /// Whether the procedure is missing in a served version. Some servers confuse that with a
-    /// missing version.
+    /// Whether a served version lacks the procedure. Some servers confuse that with a missing
+    /// version.
     #[must_use]
     pub fn lacks_procedure(&self, version: u32) -> bool {
         match self {
@@ -263,24 +258,23 @@ impl Refusal {
     }
 }
 
-/// An undecodable call is garbage.
 impl From<Error> for Refusal {
     fn from(_: Error) -> Self {
         Self::GarbageArguments
     }
 }
 
-/// Appends the head of a reply with results, which must follow.
+/// Appends the head of a reply with results.
 #[inline]
 pub fn encode_success(encoder: &mut Encoder<'_>, xid: u32) {
     let mut head = [0; SUCCESS_SIZE];
-    // The other words are zero: accepted, an empty AUTH_NONE verifier, SUCCESS.
+    // The others are zero: accepted, an empty AUTH_NONE verifier, SUCCESS.
     head[..4].copy_from_slice(&xid.to_be_bytes());
     head[4..8].copy_from_slice(&REPLY.to_be_bytes());
     encoder.raw(&head);
 }
 
-/// Appends a whole refusal.
+/// Appends a refusal.
 pub fn encode_refusal(encoder: &mut Encoder<'_>, xid: u32, refusal: Refusal) {
     let words: &[u32] = match refusal {
         Refusal::RpcMismatch { low, high } => &[DENIED, RPC_MISMATCH, low, high],
@@ -338,7 +332,7 @@ pub fn parse_reply(record: &[u8]) -> Result<(u32, Decoder<'_>), ReplyError> {
     }
 }
 
-/// Reads the fields behind xid and message type; `None` before results.
+/// Reads what follows xid and message type; `None` before results.
 fn decode_refusal(decoder: &mut Decoder<'_>) -> Result<Option<Refusal>, Error> {
     match decoder.u32()? {
         ACCEPTED => {}
@@ -376,7 +370,7 @@ fn decode_denied(decoder: &mut Decoder<'_>) -> Result<Refusal, Error> {
     }
 }
 
-/// Lowest and highest version of a refusal; 0 from servers that end with the status.
+/// Lowest and highest version; 0 from servers that end with the status.
 fn decode_versions(decoder: &mut Decoder<'_>) -> (u32, u32) {
     match (decoder.u32(), decoder.u32()) {
         (Ok(low), Ok(high)) => (low, high),

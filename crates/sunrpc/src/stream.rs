@@ -1,11 +1,10 @@
 //! Options of a TCP connection for fast calls.
 //!
-//! Records are small or come whole, so waiting for more to send (Nagle's algorithm) only costs
-//! time. Between programs of one machine pacing gains nothing: BBR, the default of some systems,
-//! sends at a measured rate with a timer interrupt for each burst, which in a virtual machine is an
-//! exit to the host and took half of the processor time of both sides. Reno sends what the window
-//! allows, every Linux has it, and any process may choose it. Connections that leave the machine
-//! keep the administrator's choice.
+//! Nagle's algorithm only delays records, which are small or come whole. Within one machine pacing
+//! gains nothing: BBR, the default of some systems, takes a timer interrupt for each burst, in a
+//! virtual machine an exit to the host, which took half of the processor time of both sides. Reno
+//! does not pace, every Linux has it, and any process may choose it. Connections that leave the
+//! machine keep the administrator's choice.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -13,15 +12,14 @@ use std::os::fd::AsFd;
 
 use rustix::net::sockopt;
 
-/// Does not pace.
 const UNPACED: &str = "reno";
 
 /// The prefix of those that pace.
 const PACED: &str = "bbr";
 
 /// Disables pacing on a socket before its connections begin: one that BBR has begun to pace stays
-/// paced. Returns the replaced congestion control, if any. Others than BBR stay, because some must
-/// act from the first packet: DCTCP requests ECN then, and is Reno without it.
+/// paced. Returns the replaced congestion control, if any. Only BBR is replaced: DCTCP, say, must
+/// request ECN from the first packet on.
 pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     let usual = sockopt::tcp_congestion(&socket).ok()?;
     if !usual.starts_with(PACED) {
@@ -31,17 +29,17 @@ pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     Some(usual)
 }
 
-/// Prepares a connection for calls; one that leaves the machine gets the `usual` congestion
-/// control.
+/// Prepares a connection for calls; one that leaves the machine gets the congestion control
+/// `usual`.
 ///
 /// # Errors
 ///
-/// The system's, for a socket that is no longer connected.
+/// The system's, for an unconnected socket.
 pub fn prepare(socket: &TcpStream, usual: Option<&str>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let peer = socket.peer_addr()?.ip();
     if stays_here(socket, peer) {
-        // On failure the connection is paced.
+        // Else the connection is paced.
         let _ = sockopt::set_tcp_congestion(socket, UNPACED);
     } else if let Some(usual) = usual {
         // The listener had it before.

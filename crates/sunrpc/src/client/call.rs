@@ -1,6 +1,5 @@
-//! A call: what is sent, its outcome, and the state that all calls of a client share.
-//!
-//! Its record is encoded once, and sent as often as needed:
+//! A call, its outcome, and the state that all calls of a client share. A record is encoded once,
+//! and sent as often as needed:
 //!
 //! ```text
 //!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
@@ -13,7 +12,7 @@
 //! not to touch it afterwards:
 //!
 //! - The sending thread reads a WRITE's data. A completion waits until that thread has left the
-//!   memory, even when the reply comes before (a hostile server can do that).
+//!   memory, even when a (hostile) server replies before.
 //! - The receiving thread of the call's connection writes a READ's memory. It also makes the next
 //!   connection, so there are never two writers.
 
@@ -40,28 +39,26 @@ use std::time::{Duration, Instant};
 
 /// Marker, xid, message type, RPC version, program, version.
 const PREFIX_BYTES: usize = MARKER_BYTES + 20;
-/// Fits the arguments of nearly every call: READ and WRITE have at most 88 bytes before the data,
-/// and a name of usual length.
+/// READ and WRITE have at most 88 bytes before the data; with a usual name, most others fit.
 const ARGUMENTS_BYTES: usize = 128;
 /// Flavor, length and body.
 const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
 
-/// Between two reports of garbage.
 const GARBAGE_REPORTED_EVERY: Duration = Duration::from_secs(60);
 
-/// A caller, encoded once for all its calls.
+/// A caller, encoded for all its calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EncodedCredential(Arc<[u8]>);
 
 impl EncodedCredential {
-    /// AUTH_SYS with the user and group of this process, without other groups.
+    /// AUTH_SYS with user and group of this process.
     #[must_use]
     pub fn of_process() -> Self {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         Self::of_user(uid.as_raw(), gid.as_raw(), &[])
     }
 
-    /// AUTH_SYS with a user of this machine, and as many groups as fit.
+    /// AUTH_SYS with as many groups as fit.
     #[must_use]
     pub fn of_user(uid: u32, gid: u32, groups: &[u32]) -> Self {
         static MACHINE_NAME: LazyLock<Vec<u8>> = LazyLock::new(|| {
@@ -85,7 +82,7 @@ impl EncodedCredential {
 /// A call to send.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// Set by the client.
+    /// The client's.
     pub(super) xid: u32,
     pub(super) procedure: u32,
     message: Vec<u8>,
@@ -102,7 +99,7 @@ impl Outgoing {
         let mut encoder = Encoder::new(&mut message);
         encoder.u32(procedure);
         encoder.raw(&credential.0);
-        // The verifier: AUTH_NONE.
+        // Verifier: AUTH_NONE.
         encoder.u32(0);
         encoder.u32(0);
         arguments.encode(&mut encoder);
@@ -115,7 +112,7 @@ impl Outgoing {
         }
     }
 
-    /// Appends `data` and its padding to the arguments, the last of which must be its length.
+    /// Appends `data` and its padding to the arguments, which must end with its length.
     #[must_use]
     pub fn with_data(mut self, data: DataSegments) -> Self {
         self.data = Some(data);
@@ -142,7 +139,7 @@ impl Outgoing {
         padded(self.message.len().saturating_add(self.data_bytes()))
     }
 
-    /// The load on its connection, in bytes: the call, and the data of its reply.
+    /// The call, and the data of its reply.
     pub(super) fn load_bytes(&self) -> usize {
         let expected = self.sink.as_ref().map_or(0, Sink::len);
         self.wire_bytes().saturating_add(expected)
@@ -198,7 +195,7 @@ impl BorrowedSlice {
         Self { start, length }
     }
 
-    /// The slice without the part of the first `skip` bytes that is in it; reduces `skip` by that.
+    /// The slice without the first `skip` bytes; reduces `skip` by those in it.
     fn behind(self, skip: &mut usize) -> Option<Self> {
         let skipped = self.length.min(*skip);
         *skip -= skipped;
@@ -234,7 +231,7 @@ impl Borrowed {
     }
 }
 
-/// Borrowed memory behind the encoded arguments of a call.
+/// Borrowed memory behind the arguments.
 #[derive(Debug)]
 pub struct DataSegments(Borrowed);
 
@@ -250,7 +247,7 @@ impl DataSegments {
     }
 }
 
-/// Reads the results of a reply up to the data, and returns its length, if there is any.
+/// Reads results up to the data; returns its length, if any.
 pub type Locate = fn(&mut Decoder<'_>) -> xdr::Result<Option<usize>>;
 
 /// Borrowed memory for the data of a reply.
@@ -261,8 +258,8 @@ pub struct Sink {
 }
 
 impl Sink {
-    /// Memory for data, in order, behind the first `skip` bytes of `slices`. `locate` finds the
-    /// data in a reply.
+    /// Memory for data: `slices` without the first `skip` bytes. `locate` finds the data in a
+    /// reply.
     ///
     /// # Safety
     /// Until the completion of the call has been called, every slice must be initialised, valid for
@@ -281,7 +278,7 @@ impl Sink {
         (self.locate)(results)
     }
 
-    /// Copies the part of `bytes` that fits behind the first `skip` bytes.
+    /// Copies as much of `bytes` as fits behind the first `skip` bytes.
     ///
     /// # Safety
     /// Only on the receiving thread of the call's connection, before the completion is called.
@@ -299,7 +296,7 @@ impl Sink {
         }
     }
 
-    /// `length` bytes behind the first `skip`.
+    /// At most `length` bytes behind the first `skip`.
     ///
     /// # Safety
     /// As for [`Sink::put`], while the slices are in use, without another use of this sink.
@@ -322,25 +319,25 @@ impl Sink {
 /// Why a call has no results.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// The client was stopped.
+    /// After [`Client::stop`](super::Client::stop).
     #[error("the client was stopped")]
     Stopped,
-    /// No reply came in time. The server may have executed the call.
+    /// The server may have executed the call.
     #[error("the server did not answer within {after:?}")]
     TimedOut {
         /// Time since the submission.
         after: Duration,
     },
-    /// The server did not execute the call.
+    /// Not executed.
     #[error("the server refused the call: {0:?}")]
     Refused(Refusal),
-    /// A malformed reply, which ended its connection.
+    /// Ended its connection.
     #[error("the server answers garbage: {reason}")]
     Garbage {
         /// The defect.
         reason: String,
     },
-    /// Too many calls wait; this one was not sent.
+    /// Not sent.
     #[error("too many calls wait for the server")]
     QueueFull,
 }
@@ -353,7 +350,7 @@ pub type Outcome<'a> = Result<Reply<'a>, CallError>;
 pub struct Answer<T> {
     /// The results.
     pub value: T,
-    /// The call was sent more than once: see [`Reply::resent`].
+    /// As [`Reply::resent`].
     pub resent: bool,
 }
 
@@ -361,18 +358,18 @@ pub(super) type Completion = Box<dyn FnOnce(Outcome<'_>) + Send>;
 
 /// The results of an executed call.
 pub struct Reply<'a> {
-    /// The results; with a sink, the part before the data, with its length.
+    /// The results; with a sink, those before the data, with its length.
     pub results: &'a [u8],
     /// Bytes of data in the sink. Its memory behind them is undefined.
     pub data_bytes: usize,
-    /// The call was sent more than once, and may have been executed so: "exists" or "not found" may
-    /// be the effect of the first attempt.
+    /// The call was sent more than once, and perhaps executed so: "exists" or "not found" may be
+    /// the effect of the first attempt.
     pub resent: bool,
     pub(super) origin: &'a Origin,
 }
 
 impl<'a> Reply<'a> {
-    /// Decodes the results. Malformed ones are garbage: see [`Reply::garbage`].
+    /// Decodes the results. Malformed ones are [`Reply::garbage`].
     pub fn decode<T: Decode<'a>>(&self) -> Result<T, CallError> {
         self.decode_with(T::decode)
     }
@@ -385,14 +382,13 @@ impl<'a> Reply<'a> {
         decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
     }
 
-    /// Counts and reports malformed results, and gives up the connection, whose other calls are
-    /// sent again on the next one.
+    /// Reports malformed results, and gives up the connection; its other calls are sent again on
+    /// the next.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
         self.origin.garbage(reason.to_string())
     }
 }
 
-/// The connection of a reply.
 #[derive(Clone)]
 pub(super) struct Origin {
     pub(super) shared: Arc<ClientShared>,
@@ -408,7 +404,7 @@ impl Origin {
     }
 }
 
-/// The end of a call without its connection: results and bytes of data in the sink, or the error.
+/// Results and bytes of data in the sink, or the error.
 pub(super) type Finished<R = Vec<u8>> = Result<(R, usize), CallError>;
 
 /// A call without an outcome.
@@ -416,11 +412,11 @@ pub(super) struct PendingCall {
     pub(super) call: Arc<Outgoing>,
     pub(super) completion: Completion,
     pub(super) submitted: Instant,
-    /// Position in the order of submission.
+    /// Order of submission.
     pub(super) sequence: u64,
-    /// Time of sending on this connection.
+    /// On this connection.
     pub(super) sent: Option<Instant>,
-    /// Time of the last sending.
+    /// On any connection.
     pub(super) sent_last: Option<Instant>,
     pub(super) resent: bool,
     /// Attempts without a reply.
@@ -437,7 +433,7 @@ impl PendingCall {
         self.writing || self.receiving
     }
 
-    /// Completes the call with a reply, after the injected delay.
+    /// Completes the call, after the injected delay.
     fn reply(self, origin: &Origin, results: &[u8], data_bytes: usize) {
         let Some((delay, timer)) = &origin.shared.delay else {
             return self.reply_now(origin, results, data_bytes);
@@ -490,16 +486,16 @@ pub(super) struct ClientShared {
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) counted: Statistics,
-    /// Delays replies, which makes a local server look remote: calls in flight overlap, as with a
-    /// high latency. It imitates neither bandwidth nor loss, nor the later arrival of a call.
+    /// Delays replies, so that a local server looks remote: calls in flight overlap. Bandwidth,
+    /// loss and the later arrival of a call are not imitated.
     pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
     next_xid: AtomicU32,
-    /// The message "not responding" was written.
+    /// "not responding" was written.
     silent: AtomicBool,
     garbage_reported: Mutex<Option<Instant>>,
     stopped: Mutex<bool>,
-    /// Ends the sleep of the watcher.
+    /// Ends the watcher's sleep.
     stopping: Condvar,
 }
 
@@ -516,7 +512,7 @@ impl ClientShared {
             counted: Statistics::new(program),
             delay,
             started: Instant::now(),
-            // Random: a server remembers calls by xid, and must not confuse them with those of an
+            // Random: a server that remembers calls by xid must not confuse them with those of an
             // earlier run.
             next_xid: AtomicU32::new(first_xid),
             silent: AtomicBool::new(false),
@@ -527,7 +523,7 @@ impl ClientShared {
         })
     }
 
-    /// Time since the start.
+    /// Since the start.
     pub(super) fn milliseconds(&self) -> u64 {
         u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX)
     }

@@ -1,4 +1,4 @@
-//! The client: its threads, and the submission of calls.
+//! A client's threads, and the submission of calls.
 
 use super::call::{Answer, CallError, ClientShared, Outcome, Outgoing, complete};
 use super::dial::ConnectError;
@@ -11,18 +11,17 @@ use pagewell_base::waits;
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 
-/// A call of this size makes all connections, because more are likely, as does a load of smaller
-/// ones that is enough for one connection.
+/// A call of this size makes all connections, because more are likely. So do smaller ones that load
+/// one connection enough.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A client of one program of one server. Clones share its connections; dropping the last one stops
-/// it.
+/// A client of one program of one server. Clones share its connections; the last one stops it when
+/// dropped.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
 }
 
-/// Stops the client when dropped.
 struct Handle {
     shared: Arc<ClientShared>,
     slots: Arc<[Slot]>,
@@ -42,7 +41,7 @@ impl Drop for Handle {
 }
 
 impl Client {
-    /// Makes the first connection to `program`; others follow when they are needed.
+    /// Makes the first connection to `program`; others follow on demand.
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
@@ -124,8 +123,8 @@ impl Client {
         }
     }
 
-    /// Makes a call and waits for its results; bytes behind them are ignored. Malformed ones are
-    /// [`CallError::Garbage`]. Not for use in a completion.
+    /// Makes a call and waits for its results; ignores bytes behind them. Malformed ones are
+    /// [`CallError::Garbage`]. Not for completions.
     pub fn call<T>(
         &self,
         call: Outgoing,
@@ -137,7 +136,7 @@ impl Client {
                 let results = reply.results.to_vec();
                 (results, reply.resent, reply.origin.clone())
             });
-            // The receiver waits for this.
+            // The receiver waits.
             let _ = sender.send(kept);
         });
         let answered = waits::timed(|| receiver.recv());
@@ -148,13 +147,13 @@ impl Client {
         }
     }
 
-    /// Ends the threads and fails all calls with [`CallError::Stopped`], also later ones.
+    /// Ends the threads and fails all calls, also later ones, with [`CallError::Stopped`].
     /// Completions may still run for a moment after it returns.
     pub fn stop(&self) {
         self.handle.stop();
     }
 
-    /// Counts of this client.
+    /// Its counts.
     #[must_use]
     pub fn statistics(&self) -> &Statistics {
         &self.handle.shared.counted

@@ -1,10 +1,9 @@
 //! Makes connections, from a reserved port if wanted.
 //!
 //! Reserved ports (below 1024) prove to a server only that the caller was privileged on some
-//! machine; many servers insist. The search starts at a random port for each connection, down to
-//! 512, and skips ports whose last connection to the server still lingers. A connection in place of
-//! a lost one prefers the same port: servers often distinguish callers by it when they remember
-//! calls.
+//! machine; many servers insist. The search for one starts at a random port, goes down to 512, and
+//! skips ports whose last connection lingers. A connection in place of a lost one prefers the same
+//! port: servers often remember calls by it.
 
 use super::options::{Options, SourcePort};
 use crate::stream::{begin_unpaced, prepare};
@@ -17,42 +16,42 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-/// Reserved ports above the well-known ones.
+/// Above the well-known ones.
 const RESERVED_PORTS: std::ops::Range<u16> = 512..1024;
-/// The period at which an attempt checks whether it is still wanted.
+/// Period of checks whether an attempt is still wanted.
 const STOP_CHECK: Duration = Duration::from_millis(20);
-/// The silence before a keep-alive probe, and the time between [`KEEP_ALIVE_COUNT`] probes.
+/// Silence before a keep-alive probe, and time between [`KEEP_ALIVE_COUNT`] probes.
 const KEEP_ALIVE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_COUNT: u32 = 5;
 
 /// Why a client could not connect.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The options have no address.
+    /// No address is given.
     #[error("{server} has no address")]
     NoAddress {
-        /// Name of the server.
+        /// Of the server.
         server: String,
     },
     /// No port below 1024 is available.
     #[error("no port below 1024 can be used to connect to {server}: {error}")]
     ReservedPort {
-        /// Name of the server.
+        /// Of the server.
         server: String,
         /// The system's reason.
         error: io::Error,
     },
-    /// No address accepts; this is the last error.
+    /// No address accepts.
     #[error("cannot connect to {server} ({address}): {error}")]
     Failed {
-        /// Name of the server.
+        /// Of the server.
         server: String,
-        /// The address tried last.
+        /// The last one.
         address: SocketAddr,
         /// The system's reason.
         error: io::Error,
     },
-    /// No thread could be started.
+    /// No thread starts.
     #[error("the system gives no thread: {0}")]
     Thread(io::Error),
     /// The client was stopped.
@@ -60,13 +59,11 @@ pub enum ConnectError {
     Stopped,
 }
 
-/// A random number.
 pub(super) fn scatter() -> u32 {
     (RandomState::new().build_hasher().finish() >> 32) as u32
 }
 
-/// Connects to the first address that accepts, from port `again` if possible, while `wanted` is
-/// true.
+/// Connects to the first address that accepts, from port `again` if possible, while `wanted`.
 pub(super) fn dial(
     options: &Options,
     again: Option<u16>,
@@ -153,7 +150,7 @@ impl Attempt<'_> {
         }
         stream.set_nonblocking(false)?;
         prepare(&stream, None)?;
-        // Without these the end of a peer shows later: when a call gets no reply.
+        // Else the end of a peer shows later: when a call gets no reply.
         let _ = sockopt::set_socket_keepalive(&stream, true);
         let _ = sockopt::set_tcp_keepidle(&stream, KEEP_ALIVE);
         let _ = sockopt::set_tcp_keepintvl(&stream, KEEP_ALIVE);
@@ -199,10 +196,9 @@ fn may_differ_elsewhere(error: &io::Error) -> bool {
     is_taken(error) || error.kind() == io::ErrorKind::PermissionDenied
 }
 
-/// Makes the system forget the connection at its close, with a reset, so that the next one can use
-/// its port.
+/// Makes the close a reset, after which the next connection can use the port.
 pub(super) fn forget(stream: &TcpStream) {
-    // On failure the next connection uses another port.
+    // Else the next connection uses another port.
     let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
 }
 
@@ -212,7 +208,7 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), AddrInUse | AddrNotAvailable)
 }
 
-/// Whether the process has the privilege, tested without a connection.
+/// Whether the process has the privilege; makes no connection.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
     socket_for(address).is_ok_and(|socket| {
         let ports = RESERVED_PORTS.rev();

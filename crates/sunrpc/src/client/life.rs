@@ -2,8 +2,8 @@
 //!
 //! The slot's thread connects, sends again what has no reply, and receives until the connection is
 //! lost. As one thread does all of this, no two connections of a slot receive at the same time:
-//! memory borrowed for replies has one writer. Before it sends again it waits until no thread sends
-//! on the lost connection, which is soon, as that is shut down.
+//! memory borrowed for replies has one writer. The thread sends again only when no other sends on
+//! the lost connection, which is soon, as that is shut down.
 //!
 //! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply. It
 //! makes no connection without calls here, or large ones elsewhere: a server may close idle
@@ -12,8 +12,8 @@
 //! A server may take fewer connections than the options allow: it refuses the next one, closes it
 //! at once, or never replies on it. While another connection is established, such a slot is avoided
 //! for a minute, then two, up to an hour, until a good reply. Its unsent calls move to another
-//! connection at once. Sent ones follow only after repeated failures: the server may then execute
-//! them twice, which callers must expect of each resent call.
+//! connection at once; sent ones only after repeated failures or when the server answers there, as
+//! the server may then execute them twice.
 
 use super::call::{CallError, ClientShared, Origin};
 use super::dial::{ConnectError, dial, forget};
@@ -28,17 +28,17 @@ use pagewell_base::sync::MutexGuard;
 
 const BACKOFF_MIN: Duration = Duration::from_millis(10);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
-/// How long a useless connection is avoided at first, in milliseconds; doubles each time.
+/// Doubles each time.
 const AVOIDED_MS: u64 = 60_000;
-/// Doublings, to about an hour.
+/// To about an hour.
 const AVOIDED_DOUBLED_MAX: u32 = 6;
 /// Failures in a row, while another connection works, before sent calls move.
 const USELESS_MAX: u32 = 3;
-/// Connections with garbage before a call that was in flight on all of them fails.
+/// Connections with garbage that fail a call which was in flight on all of them.
 const GARBAGE_MAX: u32 = 3;
 
 impl Slot {
-    /// The slot's thread, of the slots `all`. `first` is its first connection.
+    /// The slot's thread. `first` is its first connection.
     pub(super) fn run(&self, shared: &Arc<ClientShared>, all: &[Self], first: Option<TcpStream>) {
         let mut next = first;
         let mut port = None;
@@ -73,7 +73,7 @@ impl Slot {
                 backoff = BACKOFF_MIN;
                 useless = 0;
             } else if since.elapsed() < BACKOFF_MAX || !self.state.lock().table.is_empty() {
-                // The server may close a connection that was idle for long.
+                // The server may close a connection after a long idle time.
                 self.make_way((shared, all), &mut useless, Some(since));
             }
             self.pause(&mut backoff);
@@ -92,8 +92,8 @@ impl Slot {
         !state.stopped && !shared.is_stopped()
     }
 
-    /// After a failed connection attempt, or a connection that was useless since `since`: if
-    /// another is established, avoids this one and moves its calls.
+    /// After a failed attempt, or a connection without good replies since `since`: if another is
+    /// established, avoids this one and moves its calls.
     fn make_way(
         &self,
         (shared, all): (&Arc<ClientShared>, &[Self]),
@@ -103,19 +103,18 @@ impl Slot {
         self.state.lock().wanted = false;
         let others = all.iter().filter(|slot| slot.is_usable());
         let Some(other) = others.min_by_key(|slot| slot.reluctance(shared)) else {
-            // The server is unreachable, so this connection is as good as any.
+            // The server is unreachable: no connection is better.
             return;
         };
         let avoided = AVOIDED_MS << (*useless).min(AVOIDED_DOUBLED_MAX);
         let until = shared.milliseconds().saturating_add(avoided);
         self.avoided_until.store(until, Ordering::Relaxed);
         *useless = useless.saturating_add(1);
-        // Sent calls move if the server answers elsewhere, or after repeated failures.
         let answers = since.is_some_and(|since| other.has_brought(shared, since));
         self.pass_on(shared, other, answers || *useless >= USELESS_MAX);
     }
 
-    /// Moves calls to another connection: unsent ones, and with `sent_too` all.
+    /// Moves unsent calls to another connection, with `sent_too` all.
     fn pass_on(&self, shared: &Arc<ClientShared>, other: &Self, sent_too: bool) {
         let mut state = self.state.lock();
         let taken = state.table.take(sent_too);
@@ -142,7 +141,7 @@ impl Slot {
         }
         other.note_load(&state);
         if state.link.is_none() {
-            // It was lost meanwhile.
+            // Lost meanwhile.
             other.work.notify_one();
         }
         other.send(state);
@@ -189,7 +188,7 @@ impl Slot {
         self.send(state);
     }
 
-    /// Queues all calls of a lost connection to be sent again.
+    /// Queues all calls of a lost connection.
     fn lost(&self, origin: &Origin, end: End) {
         let shared = &origin.shared;
         // Not under the lock: the log may wait.
@@ -236,7 +235,7 @@ impl Slot {
     /// Fails all calls after a stop.
     fn end(&self, shared: &ClientShared) {
         let mut state = self.wait_until_quiet(self.state.lock());
-        // No call is added after the last is taken out.
+        // So that no call is added after the last is taken.
         state.stopped = true;
         let entries = state.table.take_all();
         state.ended = true;

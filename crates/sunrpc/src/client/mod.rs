@@ -7,19 +7,16 @@
 //! ```
 //!
 //! Each connection has a table of calls without a reply (`slot.rs`), a receiving thread
-//! (`receiver.rs`) and one that sends when the caller would have to wait (`slot.rs`). The receiving
-//! thread also makes the connection, again after each loss (`life.rs`); all calls without a reply
-//! are then sent again with the same xid, so that a server that remembers calls answers without
-//! executing them twice. A reply says whether its call was sent more than once.
-//!
-//! READ data goes from the socket straight to the caller's memory, WRITE data straight from there
-//! (`call.rs`).
+//! (`receiver.rs`) and one that sends when a caller would have to wait (`slot.rs`). The receiving
+//! thread also makes the connection, again after each loss (`life.rs`), and then sends all calls
+//! without a reply again with the same xid, so that a server that remembers calls answers without
+//! executing them twice. READ and WRITE data travel without a copy (`call.rs`).
 //!
 //! The server is not trusted: records are bounded before memory is taken. Malformed results end the
 //! connection, as do too many replies to no call.
 //!
-//! Not included: UDP, callbacks from the server, authentication other than AUTH_NONE and AUTH_SYS,
-//! encryption. Sent calls move to another connection only when their own fails repeatedly, because
+//! Missing: UDP, callbacks, authentication other than AUTH_NONE and AUTH_SYS, encryption. Sent
+//! calls rarely move to another connection, because servers remember calls by connection.
 //! servers remember calls by connection.
 
 mod call;

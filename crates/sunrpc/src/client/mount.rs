@@ -1,10 +1,10 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
 //! A server may speak MOUNT on the port of NFS (Pagewell does) or on one from its port mapper. A
-//! given port is the only one tried: the port mapper of the machine may know another server, with
-//! other files under the same names. Otherwise the port of NFS comes first, and after "program
-//! unavailable" the one of the port mapper. Where no port speaks MOUNT, a call of NFS detects
-//! servers of version 4 alone, which need no MOUNT.
+//! given port is the only one tried: the port mapper may know another server of the machine, with
+//! other files under the same names. Otherwise the port of NFS comes first, then that of the port
+//! mapper. Where no port speaks MOUNT, a call of NFS detects servers of version 4 alone, which need
+//! none.
 
 use super::call::{CallError, EncodedCredential, Outgoing};
 use super::connection::Client;
@@ -31,9 +31,9 @@ const PORT_ADVICE: &str = " (servers often serve only ports below 1024, and this
     another: let those in at the server, by \"insecure\" in /etc/exports or \"allow connections \
     from non-privileged ports\" in the settings of a NAS, or run this as root and without \
     noresvport)";
-/// Addresses of a host that are tried.
+/// Those of a host.
 const ADDRESSES_MAX: usize = 16;
-/// Exports listed in an error.
+/// In an error.
 const EXPORTS_LISTED_MAX: usize = 20;
 
 /// An export, and how to mount it.
@@ -45,12 +45,11 @@ pub struct MountOptions {
     pub export: Vec<u8>,
     /// Port of NFS; by default that of the port mapper, else 2049.
     pub nfs_port: Option<u16>,
-    /// Port of MOUNT; by default that of NFS, and if that was not given either and lacks MOUNT,
-    /// that of the port mapper.
+    /// Port of MOUNT; by default that of NFS, then, with neither given, that of the port mapper.
     pub mount_port: Option<u16>,
-    /// The source ports of calls.
+    /// Of calls.
     pub source_port: SourcePort,
-    /// The caller in MOUNT.
+    /// The caller of MOUNT.
     pub credential: EncodedCredential,
     /// For each step.
     pub timeout: Duration,
@@ -90,7 +89,6 @@ impl MountOptions {
         format!("{host} denies access to {export}{place}{advice}")
     }
 
-    /// A call about the export.
     fn call(&self, procedure: Procedure) -> Outgoing {
         let path = PathArguments { path: &self.export };
         Outgoing::new(procedure.number(), &self.credential, &path)
@@ -108,13 +106,13 @@ pub struct Mounted {
     options: MountOptions,
 }
 
-/// Why an export could not be mounted. The texts are for people.
+/// The texts are for people.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
     /// The server's name has no address.
     #[error("cannot find the server {host}: {error}")]
     Resolve {
-        /// Its name.
+        /// Of the server.
         host: String,
         /// The system's reason.
         error: io::Error,
@@ -122,7 +120,7 @@ pub enum MountError {
     /// The server is unreachable.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The export does not exist, or the server refuses it.
+    /// It does not exist, or the server refuses it.
     #[error("{0}")]
     NotGiven(String),
     /// Another unexpected answer.
@@ -131,23 +129,23 @@ pub enum MountError {
     /// An invalid path.
     #[error("an export is a path that begins with / and has at most {PATH_BYTES_MAX} bytes")]
     BadExport,
-    /// The server speaks other versions only.
+    /// The server lacks version 3.
     #[error("{host} speaks NFS version 4 only, and this is a client of version 3")]
     Version4Only {
-        /// Name of the server.
+        /// Of the server.
         host: String,
     },
     /// No port speaks MOUNT.
     #[error("{host} does not serve MOUNT version 3: {reason}")]
     NotServed {
-        /// Name of the server.
+        /// Of the server.
         host: String,
-        /// The answer of its port mapper.
+        /// The answer of the port mapper.
         reason: String,
     },
 }
 
-/// Whether this refusal of NFS version 3 means that the server has newer versions only.
+/// Whether a refusal of NFS version 3 means that the server has newer versions only.
 #[must_use]
 pub fn has_newer_versions_only(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::ProgramMismatch { low, .. } if low >= NEWER_VERSION)
@@ -176,7 +174,7 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
     }
 }
 
-/// Finds the addresses of MOUNT.
+/// Finds MOUNT.
 fn find(
     options: &MountOptions,
     resolved: &[SocketAddr],
@@ -293,7 +291,7 @@ fn connect_to(
     Client::connect(program, version, settings)
 }
 
-/// Tries one port. `None`: no MOUNT there.
+/// `None`: no MOUNT there.
 fn ask(
     options: &MountOptions,
     mount_addresses: &[SocketAddr],
@@ -356,7 +354,7 @@ fn explained(
     MountError::Failed(format!("{host} does not mount {export}: {reason}"))
 }
 
-/// Lists the existing exports. Some servers report "access denied" for missing ones.
+/// Some servers report "access denied" for missing exports.
 fn not_given(
     client: &Client,
     options: &MountOptions,
@@ -379,7 +377,7 @@ fn not_given(
     }
 }
 
-/// Names of exports for a message.
+/// For a message.
 fn listed(exports: &[String]) -> String {
     let (shown, others) = exports.split_at(exports.len().min(EXPORTS_LISTED_MAX));
     let more = match others.len() {
@@ -401,7 +399,6 @@ fn export_around(path: &str, exports: &[String]) -> Option<String> {
     (around.trim_end_matches('/') != path).then(|| around.clone())
 }
 
-/// The exports that the server lists.
 fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
     let call = Outgoing::new(Procedure::Export.number(), credential, &());
     let answer = client.call(call, |decoder| {
@@ -415,8 +412,7 @@ fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
 }
 
 impl Mounted {
-    /// Mounts again, and returns the handle of the root, which may change at a restart of the
-    /// server.
+    /// Mounts again, and returns the handle of the root, which a restarted server may have changed.
     pub fn ask_again(&self) -> Result<Vec<u8>, MountError> {
         mount(&self.options).map(|mounted| mounted.handle)
     }

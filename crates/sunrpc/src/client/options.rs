@@ -6,19 +6,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Connections of one client.
+/// Of one client.
 pub const CONNECTIONS_MAX: usize = 16;
 
-/// Connections and patience of a [`Client`](super::Client).
+/// Of a [`Client`](super::Client).
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Name of the server in messages.
+    /// In messages.
     pub server: String,
-    /// Its addresses, tried in order for each connection.
+    /// Tried in order for each connection.
     pub addresses: Vec<SocketAddr>,
-    /// Shared connections: 1 to [`CONNECTIONS_MAX`], made on demand.
+    /// 1 to [`CONNECTIONS_MAX`], made on demand.
     pub connections: usize,
-    /// The source ports of connections.
+    /// Of connections.
     pub source_port: SourcePort,
     /// The end of calls without a reply.
     pub patience: Patience,
@@ -26,13 +26,13 @@ pub struct Options {
     /// again over a new one. The second attempt of a call gets twice the time, the third three
     /// times, up to ten times.
     pub timeout: Duration,
-    /// The time for connecting to one address.
+    /// For one address.
     pub connect_timeout: Duration,
     /// Calls in flight on one connection, at least 1. More calls wait.
     pub calls_max: usize,
-    /// For measurements: the shortest time from sending a call to its reply.
+    /// For measurements: the shortest time from call to reply.
     pub delay: Option<Duration>,
-    /// The target of messages for people.
+    /// Of messages for people.
     pub log: Log,
 }
 
@@ -77,7 +77,7 @@ pub enum Patience {
     Soft {
         /// Attempts without a reply.
         attempts: u32,
-        /// Time from the call to its end.
+        /// From the call on.
         timeout: Duration,
     },
 }
@@ -92,7 +92,7 @@ impl Log {
         Self(Arc::new(write))
     }
 
-    /// Writes a line; escapes control characters of names and servers.
+    /// Escapes control characters of names and servers.
     pub(super) fn write(&self, text: &str) {
         (self.0)(&one_line(text));
     }

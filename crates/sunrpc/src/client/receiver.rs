@@ -1,4 +1,4 @@
-//! Receiving: finds records in the stream and brings each to the call it answers.
+//! Receiving: brings each record of the stream to the call it answers.
 //!
 //! ```text
 //!   stream:  [marker][xid ...head...][results, data length][data ............][0..3][marker][...
@@ -6,12 +6,12 @@
 //!                                                             caller's memory       read goes on
 //! ```
 //!
-//! When many replies are expected and none with data, reads are as large as the buffer, so that one
-//! system call receives many. Otherwise they are small: a read may begin before the call that it
-//! answers, and data in the buffer must be copied. The rest of the data goes to its memory with one
-//! vectored read, which may also bring the head of the next record into the buffer.
+//! When many replies are expected and none with data, one read fills the buffer with many.
+//! Otherwise reads are small: a read may begin before the call that it answers, and data in the
+//! buffer must be copied. The rest of the data goes to its memory with one vectored read, which may
+//! also bring the head of the next record into the buffer.
 //!
-//! A malformed record ends the connection: nothing behind it can be trusted.
+//! A malformed record ends the connection: nothing behind can be trusted.
 
 use super::call::{CallError, Finished, Origin, Outgoing, Sink};
 use super::slot::{Known, Slot};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// With its data.
 const REPLY_BYTES_MAX: usize = 2 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
-/// Fits the replies of most calls, and the head of a READ with little data.
+/// Most replies, and the head of a READ with little data.
 const SMALL_READ_BYTES: usize = 512;
 /// Before the data: the longest verifier, attributes, and some.
 const HEAD_BYTES_MAX: usize = 4096;
@@ -39,12 +39,12 @@ const UNEXPECTED_MAX: u32 = 16;
 
 /// Why a connection ended.
 pub(super) enum End {
-    /// The server closed it, or it broke.
+    /// It was closed, or broke.
     Lost,
     /// A malformed record.
     Garbage {
         reason: String,
-        /// The call that it answers, if known.
+        /// Of the answered call, if known.
         xid: Option<u32>,
     },
 }
@@ -65,7 +65,6 @@ impl End {
     }
 }
 
-/// Receives on one connection.
 pub(super) struct Receiver<'a> {
     slot: &'a Slot,
     origin: &'a Origin,
@@ -126,8 +125,8 @@ impl<'a> Receiver<'a> {
         Ok(true)
     }
 
-    /// Reads the marker of a record; returns the length. Fragments, which are rare, are joined in
-    /// the buffer as if they were one.
+    /// Reads the marker of a record; returns the length. Joins fragments, which are rare, in the
+    /// buffer as if they were one.
     fn begin_record(&mut self) -> Result<usize, End> {
         let mut record = Vec::new();
         for _ in 0..FRAGMENTS_MAX {
@@ -153,7 +152,7 @@ impl<'a> Receiver<'a> {
         Err(End::garbage("thousands of fragments"))
     }
 
-    /// Finds the call of a reply. `None`: no call waits for it.
+    /// `None`: no call waits.
     fn begin_reply(&mut self, xid: u32) -> Result<Option<Arc<Outgoing>>, End> {
         let counted = &self.origin.shared.counted;
         match self.slot.state.lock().table.begin_reply(xid) {
@@ -281,7 +280,7 @@ impl<'a> Receiver<'a> {
         bytes.first_chunk().copied().unwrap_or_default()
     }
 
-    /// The number of buffered bytes, at least one.
+    /// At least one.
     fn received(&mut self) -> Result<usize, End> {
         self.fill_to(1)?;
         Ok(self.end - self.start)
@@ -312,13 +311,13 @@ impl<'a> Receiver<'a> {
     }
 }
 
-/// The place of the data in the beginning of a reply.
+/// The data in the beginning of a reply.
 enum Located {
     /// More bytes are needed.
     More,
-    /// The reply has no data; an error, say.
+    /// No data; an error, say.
     Absent,
-    /// `length` bytes of data follow the results at `head`.
+    /// `length` bytes follow the results at `head`.
     Data { head: Range<usize>, length: usize },
     /// The reply is malformed.
     Malformed(String),

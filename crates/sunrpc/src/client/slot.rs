@@ -1,8 +1,8 @@
 //! The state of one connection slot, and sending on it.
 //!
 //! **Sending.** The submitting thread sends, until the socket is full. Of all threads with calls
-//! for a connection, one is its *writer*. The others leave their calls in the outbox and return;
-//! the writer sends them all in one system call. It never waits: when the socket is full, or after
+//! for a connection, one is its *writer*; the others leave their calls in the outbox and return,
+//! and the writer sends them in one system call. It never waits: when the socket is full, or after
 //! some rounds for others, it passes the role to the connection's sending thread, which may wait.
 //! So a completion may submit, although it runs on the receiving thread: a server that stops
 //! reading until its replies are read cannot block the client.
@@ -17,9 +17,9 @@
 //!      └────────────────────────────┴─────────────────────────────────┘
 //! ```
 //!
-//! A thread uses the memory of a call while it is *writing* (the writer) or *receiving* (the
-//! receiving thread). Meanwhile other threads do not complete it: they leave its end in `finished`,
-//! and the thread completes it when it releases the memory.
+//! A thread uses the memory of a call while the call is *writing* (the writer) or *receiving* (the
+//! receiving thread). Meanwhile other threads leave its end in `finished`, and that thread
+//! completes the call when it releases the memory.
 
 use super::call::{CallError, ClientShared, Completion, Finished, Origin, Outgoing, PendingCall};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
@@ -34,25 +34,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Loads are compared in these steps: small calls stay together and so leave and arrive together;
-/// large data is spread over several threads of both sides.
+/// Loads are compared in these steps: small calls stay, leave and arrive together; large data is
+/// spread over several threads of both sides.
 pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
-/// A connection of a client.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) state: Mutex<SlotState>,
     /// Wakes the slot's thread.
     pub(super) work: Condvar,
     pub(super) handed_over: Condvar,
-    /// Signals that no thread sends.
+    /// No thread sends.
     pub(super) quiet: Condvar,
-    /// A connection exists; read without the lock.
+    /// A connection exists.
     pub(super) stands: AtomicBool,
-    /// Load of the calls without an outcome; read without the lock.
+    /// Of calls without an outcome.
     load_bytes: AtomicUsize,
-    /// Milliseconds since the start until which the slot is avoided; 0 after a useful connection.
+    /// Milliseconds since the start until which the slot is avoided; 0 once connected.
     pub(super) avoided_until: AtomicU64,
-    /// Milliseconds since the start at the last received bytes.
+    /// When bytes came last, in milliseconds since the start.
     heard: AtomicU64,
 }
 
@@ -60,11 +59,11 @@ pub(super) struct Slot {
 pub(super) struct SlotState {
     pub(super) table: Table,
     pub(super) link: Option<Link>,
-    /// Make a connection although no call waits.
+    /// Connect although no call waits.
     pub(super) wanted: bool,
     pub(super) writer_active: bool,
     pub(super) handed_over: Option<Task>,
-    /// The client is stopped: no more calls.
+    /// No more calls.
     pub(super) stopped: bool,
     /// The slot's thread has ended.
     pub(super) ended: bool,
@@ -108,7 +107,6 @@ impl Slot {
         until > 0 && until > shared.milliseconds()
     }
 
-    /// Publishes the load after a change.
     pub(super) fn note_load(&self, state: &SlotState) {
         self.load_bytes
             .store(state.table.load_bytes, Ordering::Relaxed);
@@ -131,7 +129,7 @@ impl Slot {
         self.heard.store(shared.milliseconds(), Ordering::Relaxed);
     }
 
-    /// Time of the last received bytes.
+    /// When bytes came last.
     pub(super) fn heard(&self, shared: &ClientShared) -> Instant {
         shared.started + Duration::from_millis(self.heard.load(Ordering::Relaxed))
     }
@@ -159,7 +157,7 @@ impl Slot {
     }
 }
 
-/// Rounds before the role moves on.
+/// Of a writer that must not wait.
 const ROUNDS_MAX: usize = 16;
 
 enum Sent {
@@ -199,8 +197,8 @@ impl Slot {
         }
     }
 
-    /// The writer's work: takes the role from the caller, and ends or passes it on. The connection
-    /// does not change meanwhile: the next one waits for the writer's end.
+    /// The writer's work: takes the role from the caller, and ends or passes it on. Meanwhile the
+    /// connection stays: the next one waits for the writer's end.
     fn write<'a>(&'a self, mut state: MutexGuard<'a, SlotState>, task: Task, may_wait: bool) {
         let Task { mut batch, origin } = task;
         let shared = &origin.shared;
@@ -229,7 +227,7 @@ impl Slot {
                 Sent::Full if may_wait => {}
                 Sent::Full => return self.hand_over(state, Task { batch, origin }),
                 Sent::Broken => {
-                    // The receiving thread sees the end, and makes the next connection.
+                    // The receiving thread makes the next connection.
                     let _ = origin.stream.shutdown(Shutdown::Both);
                     break;
                 }
@@ -288,24 +286,24 @@ fn wait_until_writable(stream: &TcpStream) {
     let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
 }
 
-/// Unsent calls of one connection.
+/// Unsent calls of a connection.
 pub(super) const WAITING_MAX: usize = 65_536;
-/// Calls of one system call.
+/// Of one system call.
 const BATCH_CALLS_MAX: usize = 64;
-/// For several calls.
+/// Of several calls.
 const BATCH_BYTES_MAX: usize = 1 << 20;
-/// Slices of one system call; the system takes 1024.
+/// Of one system call; Linux takes 1024.
 const SLICES_MAX: usize = 512;
-/// Calls in flight from which replies are likely to come together.
+/// Calls in flight of which several replies are likely to come together.
 const MANY: usize = 4;
 /// Ended calls in the outbox, besides as many as there are others.
 const OUTBOX_SLACK: usize = 64;
-/// Failed calls whose replies are still expected.
+/// Failed calls whose replies may still come.
 const LATE_MAX: usize = 4096;
 
 /// The meaning of a reply's xid.
 pub(super) enum Known {
-    /// A waiting call, which is now receiving.
+    /// Now receiving.
     Waiting(Arc<Outgoing>),
     /// A failed call.
     Late,
@@ -317,7 +315,7 @@ pub(super) enum Known {
 #[derive(Default)]
 pub(super) struct Table {
     entries: HashMap<u32, PendingCall>,
-    /// To be sent, in order; may contain ended calls.
+    /// To be sent, in order; some may have ended.
     outbox: VecDeque<u32>,
     /// Entries sent on this connection.
     sent: usize,
@@ -325,7 +323,7 @@ pub(super) struct Table {
     sinks: usize,
     late: HashSet<u32>,
     sequence: u64,
-    /// Load of all calls.
+    /// Of all calls.
     pub(super) load_bytes: usize,
 }
 
@@ -338,7 +336,7 @@ impl Table {
         self.entries.len() - self.sent >= WAITING_MAX
     }
 
-    /// Whether several replies may come at once, without data for a sink.
+    /// Whether several replies may come at once, none with data for a sink.
     pub(super) const fn awaits_many_without_data(&self) -> bool {
         self.sinks == 0 && self.sent >= MANY
     }
@@ -397,7 +395,7 @@ impl Table {
         !self.outbox.is_empty() && self.sent < calls_max
     }
 
-    /// The next calls to send; they become writing.
+    /// The next calls, now writing.
     pub(super) fn next_batch(&mut self, calls_max: usize) -> Batch {
         let mut batch = Batch::default();
         let mut bytes = 0usize;
@@ -441,7 +439,6 @@ impl Table {
         }
     }
 
-    /// Begins the reply to `xid`.
     pub(super) fn begin_reply(&mut self, xid: u32) -> Known {
         match self.entries.get_mut(&xid) {
             Some(entry) if entry.sent.is_some() && !matches!(entry.finished, Some(Ok(_))) => {
@@ -454,7 +451,7 @@ impl Table {
         }
     }
 
-    /// Ends the reply to `xid`. Returns the call, or keeps its end while it is writing.
+    /// Returns the call, or keeps its end while it is writing.
     pub(super) fn end_reply(
         &mut self,
         xid: u32,
@@ -470,8 +467,8 @@ impl Table {
         self.remove(xid)
     }
 
-    /// Fails a call without a reply: at once, or (second value) when its memory is released. Its
-    /// reply may still come.
+    /// Fails a call: at once, or (second value) when its memory is released. Its reply may still
+    /// come.
     pub(super) fn give_up(
         &mut self,
         xid: u32,
@@ -502,12 +499,11 @@ impl Table {
         self.entries.values().filter_map(|entry| entry.sent).min()
     }
 
-    /// When the oldest call was submitted.
     pub(super) fn oldest_submitted(&self) -> Option<Instant> {
         self.entries.values().map(|entry| entry.submitted).min()
     }
 
-    /// Returns the ended calls of a lost connection, and queues all others. Only when no thread
+    /// Returns the ended calls of a lost connection, and queues the others. Only when no thread
     /// writes or receives.
     pub(super) fn reset(&mut self) -> Vec<(PendingCall, Finished)> {
         self.late.clear();
@@ -533,7 +529,7 @@ impl Table {
             .collect()
     }
 
-    /// Takes all calls out. Only when no thread writes or receives.
+    /// Only when no thread writes or receives.
     pub(super) fn take_all(&mut self) -> Vec<PendingCall> {
         std::mem::take(self).entries.into_values().collect()
     }
@@ -562,9 +558,9 @@ impl Table {
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<Arc<Outgoing>>,
-    /// Of these, sent before.
+    /// Of these, sent again.
     pub(super) resent: u64,
-    /// Whole calls sent.
+    /// Whole calls.
     done: usize,
     /// Bytes sent of the next one.
     offset: usize,
@@ -575,7 +571,7 @@ impl Batch {
         self.done == self.calls.len()
     }
 
-    /// The rest, as slices for a vectored send.
+    /// The rest.
     ///
     /// # Safety
     /// The calls stay writing while the slices are in use.

@@ -1,4 +1,4 @@
-//! Counts of one client; the sums over all are in the program's counters.
+//! Counts of one client; their sums are in the program's counters.
 
 use pagewell_counters::{Counter, Counts, Histogram, names};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use std::time::Duration;
 /// Those of NFS version 3 and some more. Higher ones count as the last.
 pub const PROCEDURES: usize = 32;
 
-/// The counts of one procedure.
+/// Of one procedure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcedureStatistics {
     /// Calls made.
     pub calls: u64,
-    /// Times from call to reply.
+    /// From call to reply.
     pub latency: Counts,
 }
 
@@ -37,7 +37,7 @@ impl Procedure {
     }
 }
 
-/// NFS calls of all clients of this process, also stopped ones.
+/// Of all clients of this process, also stopped ones.
 static NFS: [Procedure; PROCEDURES] = [const { Procedure::new() }; PROCEDURES];
 
 /// Counts of all NFS clients of this process, by procedure number.
@@ -46,17 +46,17 @@ pub fn nfs_procedures() -> Vec<ProcedureStatistics> {
     NFS.iter().map(Procedure::snapshot).collect()
 }
 
-/// Counts of a client.
+/// Of a client.
 pub struct Statistics {
     procedures: Vec<Procedure>,
-    /// Those of all clients of the program, if counted.
+    /// Those of all clients, if counted.
     of_program: Option<&'static [Procedure]>,
     in_flight: AtomicI64,
     /// Calls sent again.
     pub retransmissions: Sum,
-    /// Attempts without a reply in time.
+    /// Attempts without a timely reply.
     pub timeouts: Sum,
-    /// Malformed replies, each with the end of a connection.
+    /// Malformed replies; each ended a connection.
     pub invalid_replies: Sum,
     /// Replies to no call.
     pub unexpected_replies: Sum,
@@ -64,7 +64,7 @@ pub struct Statistics {
     pub late_replies: Sum,
     /// Connections made.
     pub connections: Sum,
-    /// Connections in place of a lost one.
+    /// In place of a lost one.
     pub reconnections: Sum,
     /// Bytes sent.
     pub sent_bytes: Sum,
@@ -72,7 +72,7 @@ pub struct Statistics {
     pub received_bytes: Sum,
 }
 
-/// A count of this client, mostly also in one of the program.
+/// A count, of some also in the program's counters.
 pub struct Sum(AtomicU64, Option<&'static Counter>);
 
 impl Sum {
@@ -141,7 +141,7 @@ impl Statistics {
         names::CLIENT_CALLS_IN_FLIGHT.add(-1);
     }
 
-    /// By procedure number; [`PROCEDURES`] of them.
+    /// By number; [`PROCEDURES`] of them.
     #[must_use]
     pub fn procedures(&self) -> Vec<ProcedureStatistics> {
         self.procedures.iter().map(Procedure::snapshot).collect()

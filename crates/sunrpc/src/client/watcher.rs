@@ -1,10 +1,10 @@
 //! Ends attempts of calls without a reply.
 //!
 //! Over TCP a reply is lost only with its connection, so a missing one means that the server is
-//! slow, or silently gone. A connection without received bytes for the time of an attempt is given
-//! up, and its calls in flight are sent again over the next one. A server that answers other calls
-//! is only slow with this one; it gets four times as long. Each further attempt waits longer:
-//! otherwise calls that take a server longer than one attempt would never end.
+//! slow, or silently gone. A connection that brings nothing for the time of an attempt is given up,
+//! and its calls in flight are sent again over the next one. A server that answers other calls is
+//! only slow with this one, which gets four times as long. Each further attempt waits longer:
+//! otherwise a call that takes a server longer than one attempt would never end.
 //!
 //! Calls of a soft client fail when their time or their attempts are used up. A call whose memory
 //! is in use cannot end at once; its connection is given up, and the using thread ends the call.
@@ -15,16 +15,15 @@ use super::slot::{Slot, SlotState};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Silence before a message.
+/// Before a message.
 const SILENCE: Duration = Duration::from_secs(10);
 /// Multiples of the first attempt.
 const ATTEMPT_FACTOR_MAX: u32 = 10;
-/// More time for a server that answers other calls.
+/// For a server that answers other calls.
 const BUSY_FACTOR: u32 = 4;
 /// Bounds of the period of looks.
 const LOOK_EVERY: (Duration, Duration) = (Duration::from_millis(5), Duration::from_secs(1));
 
-/// The watcher thread of a client.
 pub(super) fn run(shared: &Arc<ClientShared>, slots: &[Slot]) {
     let options = &shared.options;
     let shortest = match options.patience {
@@ -113,7 +112,6 @@ fn silence_of(
     Some(now.saturating_duration_since(begin))
 }
 
-/// Whether the attempt of a call is used up.
 fn is_overdue(entry: &PendingCall, timeout: Duration, silence: Duration, now: Instant) -> bool {
     entry.sent.is_some_and(|sent| {
         let age = now.saturating_duration_since(sent);
@@ -128,7 +126,6 @@ fn is_too_old(age: Duration, timeouts: u32, timeout: Duration, silence: Duration
     age >= limit && (silence >= limit || age >= limit.saturating_mul(BUSY_FACTOR))
 }
 
-/// Whether a soft client gives up the call.
 fn is_over(entry: &PendingCall, patience: Patience, now: Instant) -> bool {
     match patience {
         Patience::Hard => false,

@@ -1,5 +1,4 @@
-//! Procedures on the data of a file: READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7 and
-//! 3.3.21).
+//! READ, WRITE, COMMIT (RFC 1813 sections 3.3.6, 3.3.7 and 3.3.21).
 
 use super::{DecodeReply, FileAttributes, Handle, Reply, Verifier, WccData};
 use crate::xdr::{Decoder, Result, xdr_enumeration, xdr_structure};
@@ -11,7 +10,7 @@ xdr_structure! {
         pub file: Handle<'a>,
         /// First byte.
         pub offset: u64,
-        /// Bytes wanted.
+        /// Bytes.
         pub count: u32,
     }
 }
@@ -25,7 +24,7 @@ xdr_structure! {
         pub count: u32,
         /// The last byte of the file is among them, or there was nothing to read.
         pub end_of_file: bool,
-        /// The bytes; the record is the limit.
+        /// The record is the limit.
         pub data: &'a [u8] = usize::MAX,
     }
 }
@@ -34,7 +33,7 @@ xdr_structure! {
 pub type ReadReply<'a> = Reply<ReadOk<'a>, Option<FileAttributes>>;
 
 xdr_structure! {
-    /// READ3resok before the bytes and their padding.
+    /// READ3resok before the bytes.
     pub struct ReadHead {
         /// Of the file.
         pub file_attributes: Option<FileAttributes>,
@@ -50,21 +49,21 @@ xdr_structure! {
 /// READ3res without the bytes.
 pub type ReadHeadReply = Reply<ReadHead, Option<FileAttributes>>;
 
-/// Reads the results of READ up to the data, and returns its length, if there is any.
+/// Reads READ's results up to the data; returns its length, if any.
 pub fn read_data_length(results: &mut Decoder<'_>) -> Result<Option<usize>> {
     let reply = ReadHeadReply::decode_reply(results)?;
     Ok(reply.ok().map(|head| head.data_length as usize))
 }
 
 xdr_enumeration! {
-    /// The durability of written data at the reply (`stable_how`).
+    /// The durability of written data (`stable_how`).
     #[derive(PartialOrd, Ord)]
     pub enum StableHow {
         /// In memory; COMMIT makes it durable.
         Unstable = 0,
-        /// The data and the metadata to find it are durable.
+        /// Data, and metadata to find it.
         DataSync = 1,
-        /// Data and all attributes are durable.
+        /// Data and all attributes.
         FileSync = 2,
     }
 }
@@ -76,11 +75,11 @@ xdr_structure! {
         pub file: Handle<'a>,
         /// First byte.
         pub offset: u64,
-        /// Bytes to write; correct clients have as many in `data`.
+        /// Bytes; correct clients have as many in `data`.
         pub count: u32,
-        /// The least durability at the reply.
+        /// The least durability.
         pub stable: StableHow,
-        /// The bytes; the record is the limit.
+        /// The record is the limit.
         pub data: &'a [u8] = usize::MAX,
     }
 }
@@ -92,11 +91,11 @@ xdr_structure! {
         pub file: Handle<'a>,
         /// First byte.
         pub offset: u64,
-        /// Bytes to write.
+        /// Bytes.
         pub count: u32,
-        /// The least durability at the reply.
+        /// The least durability.
         pub stable: StableHow,
-        /// Bytes that follow: equal to `count`.
+        /// Bytes that follow: `count`.
         pub data_length: u32,
     }
 }
@@ -118,7 +117,7 @@ xdr_structure! {
 /// WRITE3res; the body of a failure is of the file.
 pub type WriteReply = Reply<WriteOk, WccData>;
 
-/// COMMIT3args; a count of 0 means to the end of the file.
+/// COMMIT3args; count 0: to the end of the file.
 pub type CommitArguments<'a> = ReadArguments<'a>;
 
 xdr_structure! {

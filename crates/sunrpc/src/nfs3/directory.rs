@@ -1,15 +1,14 @@
-//! Procedures that list a directory: READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
+//! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
-//! A server writes a list entry by entry: [`ReaddirOk::encode_head`], then
-//! [`encode_item`](crate::xdr::encode_item) for each entry that fits, then
-//! [`ReaddirOk::encode_tail`]; the two results differ only in their entries. Head, entries and
-//! [`TAIL_SIZE`] are the whole size of the `resok`, which READDIR's `count` and READDIRPLUS's
-//! `maxcount` bound.
+//! A server writes a list entry by entry: [`ReaddirOk::encode_head`],
+//! [`encode_item`](crate::xdr::encode_item) for each entry that fits, [`ReaddirOk::encode_tail`];
+//! the two results differ only in their entries. READDIR's `count` and READDIRPLUS's `maxcount`
+//! bound the whole, with [`TAIL_SIZE`].
 
 use super::{FileAttributes, Handle, NAME_BYTES_MAX, Reply, Verifier};
 use crate::xdr::{Encode, Encoder, List, encode_list_end, padded, xdr_structure};
 
-/// Bytes behind the last entry: the end of the list, and that of the directory.
+/// Bytes behind the last entry.
 pub const TAIL_SIZE: usize = 8;
 
 xdr_structure! {
@@ -17,9 +16,9 @@ xdr_structure! {
     pub struct ReaddirArguments<'a> {
         /// The directory.
         pub directory: Handle<'a>,
-        /// Continue after the entry of this cookie; 0: from the start.
+        /// Continue behind this; 0: from the start.
         pub cookie: u64,
-        /// That of the reply with the cookie; zeros at the start.
+        /// That of the cookie; zeros at the start.
         pub verifier: Verifier,
         /// The most bytes of READDIR3resok.
         pub count: u32,
@@ -27,13 +26,13 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// `entry3`, without the link to the next.
+    /// `entry3`.
     pub struct ReaddirEntry<'a> {
-        /// Identifies the object within the file system.
+        /// Of the object, within the file system.
         pub file_id: u64,
-        /// The name; at most [`NAME_BYTES_MAX`] bytes.
+        /// Its name.
         pub name: &'a [u8] = NAME_BYTES_MAX,
-        /// Continues after this entry.
+        /// Continues behind this entry.
         pub cookie: u64,
     }
 }
@@ -43,9 +42,9 @@ xdr_structure! {
     pub struct ReaddirOk<'a> {
         /// Of the directory.
         pub directory_attributes: Option<FileAttributes>,
-        /// To be returned with a cookie.
+        /// Goes with each cookie.
         pub verifier: Verifier,
-        /// Entries in the server's order.
+        /// In the server's order.
         pub entries: List<'a, ReaddirEntry<'a>>,
         /// The directory ends here.
         pub end: bool,
@@ -53,7 +52,7 @@ xdr_structure! {
 }
 
 impl ReaddirOk<'_> {
-    /// Appends the part before the first entry, without the status.
+    /// Appends the part before the entries, without the status.
     #[inline]
     pub fn encode_head(
         encoder: &mut Encoder<'_>,
@@ -64,7 +63,7 @@ impl ReaddirOk<'_> {
         verifier.encode(encoder);
     }
 
-    /// Appends the part after the last entry: [`TAIL_SIZE`] bytes.
+    /// Appends the part behind them: [`TAIL_SIZE`] bytes.
     #[inline]
     pub fn encode_tail(encoder: &mut Encoder<'_>, end: bool) {
         encode_list_end(encoder);
@@ -80,35 +79,35 @@ xdr_structure! {
     pub struct ReaddirPlusArguments<'a> {
         /// The directory.
         pub directory: Handle<'a>,
-        /// Continue after the entry of this cookie; 0: from the start.
+        /// Continue behind this; 0: from the start.
         pub cookie: u64,
-        /// That of the reply with the cookie; zeros at the start.
+        /// That of the cookie; zeros at the start.
         pub verifier: Verifier,
-        /// Bound of bytes of names, cookies and file ids.
+        /// The most bytes of names, cookies and file ids.
         pub directory_count: u32,
-        /// Bound of bytes of READDIRPLUS3resok.
+        /// The most bytes of READDIRPLUS3resok.
         pub count_max: u32,
     }
 }
 
 xdr_structure! {
-    /// `entryplus3`, without the link to the next.
+    /// `entryplus3`.
     pub struct ReaddirPlusEntry<'a> {
-        /// Identifies the object within the file system.
+        /// Of the object, within the file system.
         pub file_id: u64,
-        /// The name; at most [`NAME_BYTES_MAX`] bytes.
+        /// Its name.
         pub name: &'a [u8] = NAME_BYTES_MAX,
-        /// Continues after this entry, as in READDIR.
+        /// Continues behind this entry.
         pub cookie: u64,
         /// Of the object.
         pub attributes: Option<FileAttributes>,
-        /// The object (`post_op_fh3`).
+        /// The object.
         pub handle: Option<Handle<'a>>,
     }
 }
 
 impl ReaddirPlusEntry<'_> {
-    /// The bytes of the entry that count towards `directory_count`: those of READDIR.
+    /// The bytes that count towards `directory_count`: those of READDIR.
     #[inline]
     #[must_use]
     pub fn directory_size(&self) -> usize {
@@ -122,9 +121,9 @@ xdr_structure! {
     pub struct ReaddirPlusOk<'a> {
         /// Of the directory.
         pub directory_attributes: Option<FileAttributes>,
-        /// To be returned with a cookie.
+        /// Goes with each cookie.
         pub verifier: Verifier,
-        /// Entries in the server's order.
+        /// In the server's order.
         pub entries: List<'a, ReaddirPlusEntry<'a>>,
         /// The directory ends here.
         pub end: bool,

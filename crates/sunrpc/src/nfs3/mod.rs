@@ -1,11 +1,10 @@
 //! NFS version 3 (RFC 1813): arguments and results of its 22 procedures.
 //!
 //! A procedure `X` has `XArguments` and `XReply`, a [`Reply`] of `XOk` and the body of a failure. A
-//! structure of one field is that field's type. Structures borrow handles, names and data from the
-//! record. The bodies of NULL are `()`.
+//! structure of one field is that field's type, and the bodies of NULL are `()`. Handles, names and
+//! data are borrowed from the record.
 //!
-//! Reading order: `types`, then the procedures by their object: `object`, `data`, `names`,
-//! `directory`, `volume`.
+//! Reading order: `types`, then the procedures: `object`, `data`, `names`, `directory`, `volume`.
 
 mod data;
 mod directory;
@@ -23,137 +22,136 @@ pub use volume::*;
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Result, xdr_enumeration};
 
-/// The program number (RFC 1813 section 3).
+/// The program number (section 3).
 pub const PROGRAM: u32 = 100_003;
 /// The version.
 pub const VERSION: u32 = 3;
 
-/// Bound of a decoded name. The protocol has none (RFC 1813 section 2.4). A name between a file
-/// system's bound and this one gets [`Status::NameTooLong`]; a longer one makes the record garbage.
+/// Bound of a decoded name. The protocol has none (section 2.4). A name between a file system's
+/// bound and this one gets [`Status::NameTooLong`]; a longer one makes the record garbage.
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Bound of a decoded link target: PATH_MAX of common systems.
 pub const PATH_BYTES_MAX: usize = 4096;
 
-/// Eight bytes that their sender chooses and compares (RFC 1813 section 2.4: `cookieverf3`,
-/// `createverf3`, `writeverf3`).
+/// Eight bytes that their sender chooses and compares (section 2.4: `cookieverf3`, `createverf3`,
+/// `writeverf3`).
 pub type Verifier = [u8; 8];
 
 xdr_enumeration! {
-    /// A procedure of NFS version 3.
+    /// A procedure.
     pub enum Procedure {
-        /// Do nothing.
+        /// Does nothing.
         Null = 0 => "null",
-        /// Get attributes.
+        /// Attributes.
         Getattr = 1 => "getattr",
-        /// Set attributes.
+        /// Sets attributes.
         Setattr = 2 => "setattr",
-        /// Look up a name.
+        /// Looks up a name.
         Lookup = 3 => "lookup",
-        /// Check permission.
+        /// Checks permission.
         Access = 4 => "access",
-        /// Read a symbolic link.
+        /// Reads a symbolic link.
         Readlink = 5 => "readlink",
-        /// Read from a file.
+        /// Reads from a file.
         Read = 6 => "read",
-        /// Write to a file.
+        /// Writes to a file.
         Write = 7 => "write",
-        /// Create a file.
+        /// Creates a file.
         Create = 8 => "create",
-        /// Create a directory.
+        /// Creates a directory.
         Mkdir = 9 => "mkdir",
-        /// Create a symbolic link.
+        /// Creates a symbolic link.
         Symlink = 10 => "symlink",
-        /// Create a device, socket or pipe.
+        /// Creates a device, socket or pipe.
         Mknod = 11 => "mknod",
-        /// Remove a file.
+        /// Removes a file.
         Remove = 12 => "remove",
-        /// Remove a directory.
+        /// Removes a directory.
         Rmdir = 13 => "rmdir",
-        /// Rename.
+        /// Renames.
         Rename = 14 => "rename",
-        /// Create a hard link.
+        /// Creates a hard link.
         Link = 15 => "link",
-        /// Read a directory.
+        /// Lists a directory.
         Readdir = 16 => "readdir",
-        /// Read a directory with attributes and handles.
+        /// Lists a directory with attributes and handles.
         ReaddirPlus = 17 => "readdirplus",
-        /// Get sizes that change.
+        /// Sizes that change.
         Fsstat = 18 => "fsstat",
-        /// Get the server's limits.
+        /// The server's limits.
         Fsinfo = 19 => "fsinfo",
-        /// Get POSIX limits.
+        /// POSIX limits.
         Pathconf = 20 => "pathconf",
-        /// Make data durable.
+        /// Makes data durable.
         Commit = 21 => "commit",
     }
 }
 
 xdr_enumeration! {
-    /// The status of a reply.
+    /// The status of a reply (`nfsstat3`).
     pub enum Status {
-        /// NFS3_OK: done.
+        /// NFS3_OK.
         Ok = 0 => "ok",
         /// NFS3ERR_PERM: not the owner.
         NotPermitted = 1 => "perm",
-        /// NFS3ERR_NOENT: no such name.
+        /// NFS3ERR_NOENT.
         NotFound = 2 => "noent",
-        /// NFS3ERR_IO: the device failed.
+        /// NFS3ERR_IO.
         Io = 5 => "io",
         /// NFS3ERR_NXIO: no such device.
         NoDevice = 6 => "nxio",
-        /// NFS3ERR_ACCES: permission denied.
+        /// NFS3ERR_ACCES.
         AccessDenied = 13 => "acces",
-        /// NFS3ERR_EXIST: the name exists.
+        /// NFS3ERR_EXIST.
         Exists = 17 => "exist",
-        /// NFS3ERR_XDEV: a link to another file system.
+        /// NFS3ERR_XDEV: another file system.
         CrossDevice = 18 => "xdev",
-        /// NFS3ERR_NODEV: the device does not support it.
+        /// NFS3ERR_NODEV.
         DeviceUnsupported = 19 => "nodev",
-        /// NFS3ERR_NOTDIR: not a directory.
+        /// NFS3ERR_NOTDIR.
         NotDirectory = 20 => "notdir",
-        /// NFS3ERR_ISDIR: a directory.
+        /// NFS3ERR_ISDIR.
         IsDirectory = 21 => "isdir",
-        /// NFS3ERR_INVAL: an argument is invalid.
+        /// NFS3ERR_INVAL.
         Invalid = 22 => "inval",
-        /// NFS3ERR_FBIG: the file would be too large.
+        /// NFS3ERR_FBIG.
         FileTooLarge = 27 => "fbig",
-        /// NFS3ERR_NOSPC: the device is full.
+        /// NFS3ERR_NOSPC.
         NoSpace = 28 => "nospc",
-        /// NFS3ERR_ROFS: the file system is read-only.
+        /// NFS3ERR_ROFS.
         ReadOnly = 30 => "rofs",
         /// NFS3ERR_MLINK: too many hard links.
         TooManyLinks = 31 => "mlink",
-        /// NFS3ERR_NAMETOOLONG: the name is too long.
+        /// NFS3ERR_NAMETOOLONG.
         NameTooLong = 63 => "nametoolong",
-        /// NFS3ERR_NOTEMPTY: the directory is not empty.
+        /// NFS3ERR_NOTEMPTY.
         NotEmpty = 66 => "notempty",
         /// NFS3ERR_DQUOT: the user's quota is used up.
         QuotaExceeded = 69 => "dquot",
-        /// NFS3ERR_STALE: the object of the handle is gone.
+        /// NFS3ERR_STALE: no such object.
         Stale = 70 => "stale",
-        /// NFS3ERR_REMOTE: too many levels of remote in the path.
+        /// NFS3ERR_REMOTE.
         Remote = 71 => "remote",
-        /// NFS3ERR_BADHANDLE: the handle is malformed.
+        /// NFS3ERR_BADHANDLE: malformed.
         BadHandle = 10001 => "badhandle",
         /// NFS3ERR_NOT_SYNC: the guard of SETATTR does not match.
         NotSynchronized = 10002 => "not_sync",
-        /// NFS3ERR_BAD_COOKIE: no such cookie in the directory.
+        /// NFS3ERR_BAD_COOKIE.
         BadCookie = 10003 => "bad_cookie",
-        /// NFS3ERR_NOTSUPP: not supported.
+        /// NFS3ERR_NOTSUPP.
         NotSupported = 10004 => "notsupp",
-        /// NFS3ERR_TOOSMALL: the buffer or request is too small.
+        /// NFS3ERR_TOOSMALL: the buffer or request.
         TooSmall = 10005 => "toosmall",
-        /// NFS3ERR_SERVERFAULT: an error that has no other number.
+        /// NFS3ERR_SERVERFAULT: no other number fits.
         ServerFault = 10006 => "serverfault",
-        /// NFS3ERR_BADTYPE: the server cannot make that type of object.
+        /// NFS3ERR_BADTYPE: the server cannot make it.
         BadType = 10007 => "badtype",
-        /// NFS3ERR_JUKEBOX: not ready; the client tries again later.
+        /// NFS3ERR_JUKEBOX: the client tries again later.
         Jukebox = 10008 => "jukebox",
     }
 }
 
-/// The result of a procedure: `S`, or a status with `F`. A server may also write [`Status::Ok`] and
-/// the body itself.
+/// `S`, or a status with `F`. A server may also write [`Status::Ok`] and the body itself.
 pub type Reply<S, F> = std::result::Result<S, Failure<F>>;
 
 /// A failed status, and its body.
@@ -161,7 +159,7 @@ pub type Reply<S, F> = std::result::Result<S, Failure<F>>;
 pub struct Failure<F> {
     /// Never [`Status::Ok`].
     pub status: Status,
-    /// Attributes, where the server has them.
+    /// Attributes that the server has.
     pub body: F,
 }
 
@@ -186,9 +184,9 @@ impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
 
 /// Lenient decoding of replies.
 pub trait DecodeReply<'a>: Sized {
-    /// Decodes a reply, and accepts a failure by its status alone: some servers end with it, write
-    /// another procedure's body behind it, or have a status of their own ([`Status::ServerFault`]).
-    /// An unreadable body counts as absent.
+    /// Accepts a failure by its status alone: some servers end with it, write another procedure's
+    /// body behind it, or have a status of their own ([`Status::ServerFault`]). An unreadable body
+    /// counts as absent.
     fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self>;
 }
 

@@ -1,5 +1,5 @@
-//! Procedures that change names: CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to
-//! 3.3.11), which share a reply; REMOVE, RMDIR, RENAME and LINK (sections 3.3.12 to 3.3.15).
+//! CREATE, MKDIR, SYMLINK and MKNOD (RFC 1813 sections 3.3.8 to 3.3.11), which share a reply;
+//! REMOVE, RMDIR, RENAME and LINK (sections 3.3.12 to 3.3.15).
 
 use super::{
     DeviceNumber, DirectoryOperation, FileAttributes, FileType, Handle, PATH_BYTES_MAX, Reply,
@@ -59,9 +59,9 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// CREATE3resok, MKDIR3resok, SYMLINK3resok and MKNOD3resok.
+    /// CREATE3resok, also of MKDIR, SYMLINK and MKNOD.
     pub struct CreateOk<'a> {
-        /// The new object (`post_op_fh3`).
+        /// The new object.
         pub object: Option<Handle<'a>>,
         /// Of the new object.
         pub object_attributes: Option<FileAttributes>,
@@ -70,7 +70,7 @@ xdr_structure! {
     }
 }
 
-/// CREATE3res, MKDIR3res, SYMLINK3res and MKNOD3res; the body of a failure is of the directory.
+/// CREATE3res, also of MKDIR, SYMLINK and MKNOD; the body of a failure is of the directory.
 pub type CreateReply<'a> = Reply<CreateOk<'a>, WccData>;
 
 xdr_structure! {
@@ -90,7 +90,7 @@ xdr_structure! {
         pub what: DirectoryOperation<'a>,
         /// Of the new link.
         pub attributes: SetAttributes,
-        /// The target; at most [`PATH_BYTES_MAX`] bytes.
+        /// The target.
         pub target: &'a [u8] = PATH_BYTES_MAX,
     }
 }
@@ -106,7 +106,7 @@ pub enum NodeData {
     Socket(SetAttributes),
     /// NF3FIFO.
     Fifo(SetAttributes),
-    /// A type for [`super::Status::BadType`]: well formed, with nothing after the type.
+    /// Well formed, but a case for [`super::Status::BadType`]; nothing follows the type.
     Unmakable(FileType),
 }
 

@@ -1,5 +1,4 @@
-//! Procedures on one object or one name: GETATTR, SETATTR, LOOKUP, ACCESS, READLINK
-//! (RFC 1813 sections 3.3.1 to 3.3.5).
+//! GETATTR, SETATTR, LOOKUP, ACCESS, READLINK (RFC 1813 sections 3.3.1 to 3.3.5).
 
 use super::{
     FileAttributes, Handle, NAME_BYTES_MAX, PATH_BYTES_MAX, Reply, SetAttributes, Time, WccData,
@@ -11,7 +10,7 @@ xdr_structure! {
     pub struct DirectoryOperation<'a> {
         /// The directory.
         pub directory: Handle<'a>,
-        /// The name; at most [`NAME_BYTES_MAX`] bytes of any value.
+        /// Its bytes may have any value.
         pub name: &'a [u8] = NAME_BYTES_MAX,
     }
 }
@@ -26,7 +25,7 @@ xdr_structure! {
         pub object: Handle<'a>,
         /// Attributes to set.
         pub attributes: SetAttributes,
-        /// Set only if this is the object's change time (`sattrguard3`).
+        /// Set only if the object has this change time (`sattrguard3`).
         pub guard: Option<Time>,
     }
 }
@@ -37,7 +36,7 @@ pub type SetattrReply = Reply<WccData, WccData>;
 xdr_structure! {
     /// LOOKUP3resok.
     pub struct LookupOk<'a> {
-        /// The object of that name.
+        /// The object.
         pub object: Handle<'a>,
         /// Of the object.
         pub object_attributes: Option<FileAttributes>,
@@ -93,12 +92,12 @@ xdr_structure! {
     pub struct ReadlinkOk<'a> {
         /// Of the link.
         pub symlink_attributes: Option<FileAttributes>,
-        /// The target; at most [`PATH_BYTES_MAX`] bytes.
+        /// Its target.
         pub target: &'a [u8] = PATH_BYTES_MAX,
     }
 }
 
-/// READLINK3res; the argument is the [`Handle`] of the link. The body of a failure is of the link.
+/// READLINK3res; argument and body of a failure are of the link.
 pub type ReadlinkReply<'a> = Reply<ReadlinkOk<'a>, Option<FileAttributes>>;
 
 #[cfg(test)]

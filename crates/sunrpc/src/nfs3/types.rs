@@ -1,10 +1,9 @@
-//! Common types (RFC 1813 section 2.5): handles, attributes, and attributes to set.
-//!
-//! `post_op_attr` is `Option<FileAttributes>`, `pre_op_attr` is `Option<WccAttributes>`.
+//! Common types (RFC 1813 section 2.5). `post_op_attr` is `Option<FileAttributes>`, `pre_op_attr`
+//! is `Option<WccAttributes>`.
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Result, xdr_enumeration, xdr_structure};
 
-/// The longest handle (RFC 1813 section 2.4, `NFS3_FHSIZE`).
+/// The longest handle (section 2.4, `NFS3_FHSIZE`).
 pub const HANDLE_BYTES_MAX: usize = 64;
 
 /// A server's opaque identifier of an object.
@@ -12,7 +11,7 @@ pub const HANDLE_BYTES_MAX: usize = 64;
 pub struct Handle<'a>(&'a [u8]);
 
 impl<'a> Handle<'a> {
-    /// A handle; `None` above [`HANDLE_BYTES_MAX`].
+    /// `None` above [`HANDLE_BYTES_MAX`].
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Option<Self> {
@@ -69,7 +68,7 @@ xdr_structure! {
     /// A point in time (`nfstime3`): from 1970 to 2106.
     #[derive(Default, Hash, PartialOrd, Ord)]
     pub struct Time {
-        /// Whole seconds since 1970-01-01 00:00 UTC.
+        /// Since 1970-01-01 00:00 UTC.
         pub seconds: u32,
         /// 0 to 999,999,999; not checked here.
         pub nanoseconds: u32,
@@ -92,7 +91,7 @@ xdr_structure! {
 pub struct FileAttributes {
     /// Type.
     pub file_type: FileType,
-    /// The low 12 bits: permissions, set-user-id, set-group-id and sticky.
+    /// Permissions, set-user-id, set-group-id and sticky.
     pub mode: u32,
     /// Hard links.
     pub link_count: u32,
@@ -102,13 +101,13 @@ pub struct FileAttributes {
     pub gid: u32,
     /// Length in bytes.
     pub size: u64,
-    /// Bytes of storage used.
+    /// Storage used, in bytes.
     pub used: u64,
-    /// Number of a device; zeros otherwise.
+    /// Of a device; else zeros.
     pub device: DeviceNumber,
     /// Identifies the file system.
     pub filesystem_id: u64,
-    /// Identifies the object within the file system.
+    /// Identifies the object within it.
     pub file_id: u64,
     /// Last access.
     pub accessed: Time,
@@ -168,13 +167,11 @@ impl Encode for FileAttributes {
     }
 }
 
-/// The upper word.
 #[inline]
 const fn high(value: u64) -> u32 {
     (value >> 32) as u32
 }
 
-/// The lower word.
 #[inline]
 const fn low(value: u64) -> u32 {
     (value & 0xffff_ffff) as u32
@@ -213,7 +210,7 @@ xdr_structure! {
 }
 
 xdr_structure! {
-    /// An object before and after a change (`wcc_data`), where known.
+    /// An object before and after a change (`wcc_data`), if known.
     #[derive(Default)]
     pub struct WccData {
         /// Before.
@@ -223,15 +220,15 @@ xdr_structure! {
     }
 }
 
-/// The new value of a time (`set_atime`, `set_mtime`).
+/// What becomes of a time (`set_atime`, `set_mtime`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SetTime {
     /// DONT_CHANGE.
     #[default]
     Keep,
-    /// SET_TO_SERVER_TIME: to the server's clock.
+    /// SET_TO_SERVER_TIME.
     ToServerTime,
-    /// SET_TO_CLIENT_TIME: to this value.
+    /// SET_TO_CLIENT_TIME.
     To(Time),
 }
 
@@ -260,7 +257,7 @@ impl<'a> Decode<'a> for SetTime {
 }
 
 xdr_structure! {
-    /// Attributes to set; `None` and [`SetTime::Keep`] leave them.
+    /// `None` and [`SetTime::Keep`] leave an attribute.
     #[derive(Default)]
     pub struct SetAttributes {
         /// Permission bits.

@@ -1,6 +1,5 @@
-//! Procedures on a whole file system: FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to
-//! 3.3.20). Their argument is the [`Handle`](super::Handle) of any object, and the body of a
-//! failure is of that.
+//! FSSTAT, FSINFO, PATHCONF (RFC 1813 sections 3.3.18 to 3.3.20). The argument is the
+//! [`Handle`](super::Handle) of any object; the body of a failure is of that.
 
 use super::{FileAttributes, Reply, Time};
 use crate::xdr::xdr_structure;
@@ -10,7 +9,7 @@ xdr_structure! {
     pub struct FsstatOk {
         /// Of the object.
         pub object_attributes: Option<FileAttributes>,
-        /// Size in bytes.
+        /// Bytes.
         pub bytes_total: u64,
         /// Free bytes.
         pub bytes_free: u64,
@@ -18,9 +17,9 @@ xdr_structure! {
         pub bytes_available: u64,
         /// Possible objects.
         pub files_total: u64,
-        /// Objects that can still be created.
+        /// Possible new objects.
         pub files_free: u64,
-        /// Those that the caller can create.
+        /// Those for the caller.
         pub files_available: u64,
         /// Seconds without an expected change.
         pub stable_seconds: u32,
@@ -30,7 +29,7 @@ xdr_structure! {
 /// FSSTAT3res.
 pub type FsstatReply = Reply<FsstatOk, Option<FileAttributes>>;
 
-/// Bits of [`FsinfoOk::properties`] (RFC 1813 section 3.3.19).
+/// Bits of [`FsinfoOk::properties`].
 pub mod properties {
     /// Hard links can be made.
     pub const HARD_LINKS: u32 = 0x01;
@@ -38,7 +37,7 @@ pub mod properties {
     pub const SYMLINKS: u32 = 0x02;
     /// PATHCONF is the same for all objects.
     pub const HOMOGENEOUS: u32 = 0x08;
-    /// SETATTR can set times to any value.
+    /// SETATTR can set times exactly.
     pub const TIMES_SETTABLE: u32 = 0x10;
 }
 
@@ -47,25 +46,25 @@ xdr_structure! {
     pub struct FsinfoOk {
         /// Of the object.
         pub object_attributes: Option<FileAttributes>,
-        /// The most bytes of one READ.
+        /// The most bytes of a READ.
         pub read_bytes_max: u32,
         /// The best size of a READ, in bytes.
         pub read_bytes_preferred: u32,
-        /// Sizes of READ are best multiples of this, in bytes.
+        /// Of which it should be a multiple, in bytes.
         pub read_bytes_multiple: u32,
-        /// The most bytes of one WRITE.
+        /// The most bytes of a WRITE.
         pub write_bytes_max: u32,
         /// The best size of a WRITE, in bytes.
         pub write_bytes_preferred: u32,
-        /// Sizes of WRITE are best multiples of this, in bytes.
+        /// Of which it should be a multiple, in bytes.
         pub write_bytes_multiple: u32,
         /// The best size of a READDIR, in bytes.
         pub directory_bytes_preferred: u32,
-        /// The largest length of a file, in bytes.
+        /// The largest file, in bytes.
         pub file_bytes_max: u64,
-        /// The grain of times.
+        /// Of times.
         pub time_grain: Time,
-        /// Bits of [`properties`].
+        /// Of [`properties`].
         pub properties: u32,
     }
 }
@@ -88,7 +87,7 @@ xdr_structure! {
         pub ownership_restricted: bool,
         /// Names that differ in case only are the same.
         pub case_insensitive: bool,
-        /// The case of a name is kept.
+        /// Names keep their case.
         pub case_preserving: bool,
     }
 }

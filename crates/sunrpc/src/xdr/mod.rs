@@ -1,8 +1,7 @@
 //! External Data Representation (RFC 4506): big-endian values in multiples of four bytes.
 //!
-//! [`Decoder`] reads from a borrowed record and never copies or allocates; [`Encoder`] appends to a
-//! caller's buffer. Most types get [`Encode`] and [`Decode`] from one field list, so that these
-//! cannot disagree.
+//! [`Decoder`] borrows from a record; [`Encoder`] appends to a caller's buffer. Most types get
+//! [`Encode`] and [`Decode`] from one field list, so that these cannot disagree.
 
 mod sequence;
 mod shape;
@@ -17,7 +16,7 @@ pub enum Error {
     /// The record ends within the value.
     #[error("the record ends before the value does")]
     Truncated,
-    /// A length exceeds the field's bound, or bytes follow the last value.
+    /// A length exceeds its bound, or bytes follow the last value.
     #[error("a length is over what is allowed")]
     TooLong,
     /// An invalid boolean or enumeration.
@@ -28,13 +27,13 @@ pub enum Error {
 /// The result of decoding.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A value that can be written.
+/// A value to write.
 pub trait Encode {
     /// Appends the value.
     fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
-/// A value that can be read; it may borrow from the record.
+/// A value to read; it may borrow from the record.
 pub trait Decode<'a>: Sized {
     /// Takes the value off the front.
     fn decode(decoder: &mut Decoder<'a>) -> Result<Self>;
@@ -47,8 +46,7 @@ pub const fn padded(length: usize) -> usize {
     length.saturating_add(3) & !3
 }
 
-/// A position in a record. Opaque data is borrowed. After an error the position is undefined, and
-/// the whole record must be refused.
+/// A position in a record, undefined after an error. Opaque data is borrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoder<'a> {
     rest: &'a [u8],
@@ -87,7 +85,7 @@ impl<'a> Decoder<'a> {
         self.take().map(|bytes| u64::from_be_bytes(*bytes))
     }
 
-    /// A boolean; other numbers than 0 and 1 are [`Error::BadValue`].
+    /// A boolean; not 0 or 1 is [`Error::BadValue`].
     #[inline]
     pub fn bool(&mut self) -> Result<bool> {
         match self.u32()? {
@@ -97,8 +95,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Variable-length opaque data: a length of at most `bytes_max`, the bytes, and padding of any
-    /// value.
+    /// Variable-length opaque data of at most `bytes_max`. Padding may have any value.
     #[inline]
     pub fn opaque(&mut self, bytes_max: usize) -> Result<&'a [u8]> {
         let length = self.u32()? as usize;
@@ -108,7 +105,7 @@ impl<'a> Decoder<'a> {
         self.fixed(length)
     }
 
-    /// Fixed-length opaque data and its padding.
+    /// Fixed-length opaque data.
     #[inline]
     pub fn fixed(&mut self, length: usize) -> Result<&'a [u8]> {
         let (taken, rest) = self
@@ -119,7 +116,7 @@ impl<'a> Decoder<'a> {
         taken.get(..length).ok_or(Error::Truncated)
     }
 
-    /// Fixed-length opaque data of a static length.
+    /// The same of a static length.
     #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
         let bytes = self.fixed(N)?;
@@ -133,7 +130,7 @@ impl<'a> Decoder<'a> {
         self.rest.len()
     }
 
-    /// The remaining bytes, without taking them.
+    /// Without taking them.
     #[inline]
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
@@ -151,8 +148,8 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends values to a caller's buffer. Positions count from the start of the buffer, so that
-/// several replies can share it and their record marks be patched afterwards.
+/// Appends values to a caller's buffer. Positions count from its start, so that several replies can
+/// share it and their record marks be patched afterwards.
 #[derive(Debug)]
 pub struct Encoder<'b> {
     buffer: &'b mut Vec<u8>,
@@ -190,8 +187,8 @@ impl<'b> Encoder<'b> {
         self.u32(u32::from(value));
     }
 
-    /// Variable-length opaque data: its length, the bytes, zeros up to a multiple of four. `bytes`
-    /// must be shorter than 4 GiB, as all records are (RFC 5531 section 11).
+    /// Variable-length opaque data with its padding: less than 4 GiB, as all records are (RFC 5531
+    /// section 11).
     #[inline]
     pub fn opaque(&mut self, bytes: &[u8]) {
         self.buffer.reserve(8 + bytes.len());
@@ -199,15 +196,15 @@ impl<'b> Encoder<'b> {
         self.fixed(bytes);
     }
 
-    /// A length or count. One that no record can have (RFC 5531 section 11) becomes the largest,
-    /// which every reader refuses.
+    /// A length or count. One that no record can have becomes the largest, which every reader
+    /// refuses.
     #[inline]
     pub fn count(&mut self, count: usize) {
         debug_assert!(u32::try_from(count).is_ok());
         self.u32(u32::try_from(count).unwrap_or(u32::MAX));
     }
 
-    /// Fixed-length opaque data: the bytes, zeros up to a multiple of four.
+    /// Fixed-length opaque data with its padding.
     #[inline]
     pub fn fixed(&mut self, bytes: &[u8]) {
         self.raw(bytes);
@@ -227,7 +224,7 @@ impl<'b> Encoder<'b> {
         self.buffer.len()
     }
 
-    /// Overwrites the unsigned integer at `at`, if it exists.
+    /// Overwrites the unsigned integer at `at`, which must exist.
     #[inline]
     pub fn patch_u32(&mut self, at: usize, value: u32) {
         let slot = self.buffer.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
@@ -291,7 +288,7 @@ number!(i32);
 number!(u64);
 number!(bool);
 
-/// Variable-length opaque data. [`Decode`] is missing because readers need a bound.
+/// Variable-length opaque data. No [`Decode`]: readers need a bound.
 impl Encode for &[u8] {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {
@@ -314,7 +311,7 @@ impl<'a, const N: usize> Decode<'a> for [u8; N] {
     }
 }
 
-/// Optional data: a boolean, then the value when it is true.
+/// Optional data: a boolean, then the value if true.
 impl<T: Encode> Encode for Option<T> {
     #[inline]
     fn encode(&self, encoder: &mut Encoder<'_>) {

@@ -1,11 +1,11 @@
-//! Sequences of one type: short inline arrays of integers, and linked lists as in RFC 1813 and RFC
-//! 1833, with a true boolean before each item and a false one at the end.
+//! Sequences of one type: short arrays of integers, and linked lists as in RFC 1813 and RFC 1833,
+//! with a true boolean before each item and a false one at the end.
 
 use super::{Decode, Decoder, Encode, Encoder, Error, Result};
 use std::fmt;
 use std::marker::PhantomData;
 
-/// At most `N` unsigned integers behind their count, without allocation.
+/// At most `N` unsigned integers behind their count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Words<const N: usize> {
     count: usize,
@@ -78,12 +78,11 @@ pub fn encode_list_end(encoder: &mut Encoder<'_>) {
     encoder.bool(false);
 }
 
-/// A list in wire form, borrowed from the record. Decoding walks it once, to check every item, so
-/// that iterating cannot fail. It allocates nothing, and the record bounds the walk, because each
-/// item has at least the four bytes of its boolean.
+/// A list in wire form, borrowed from the record. Decoding checks every item, so that iterating
+/// cannot fail. The record bounds this walk, as each item has at least its boolean.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct List<'a, T> {
-    /// Items with their booleans, without the last boolean.
+    /// Without the last boolean.
     items: &'a [u8],
     kind: PhantomData<T>,
 }
@@ -98,7 +97,7 @@ impl<'a, T: Decode<'a>> List<'a, T> {
         }
     }
 
-    /// The list of items that [`encode_item`] wrote.
+    /// The items that [`encode_item`] wrote.
     pub fn from_items(items: &'a [u8]) -> Result<Self> {
         let mut decoder = Decoder::new(items);
         while decoder.remaining() > 0 {
@@ -117,7 +116,7 @@ impl<'a, T: Decode<'a>> List<'a, T> {
     pub fn iter(&self) -> impl Iterator<Item = T> + use<'a, T> {
         let mut decoder = Decoder::new(self.items);
         std::iter::from_fn(move || {
-            // The list was checked: an error means its end.
+            // The list was checked: an error is its end.
             decoder.bool().ok()?;
             T::decode(&mut decoder).ok()
         })

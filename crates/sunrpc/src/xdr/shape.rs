@@ -1,7 +1,7 @@
 //! Structures and enumerations with both directions from one description.
 
-/// Defines a structure whose [`Encode`](super::Encode) and [`Decode`](super::Decode) take the
-/// fields in order. `field: &'a [u8] = LIMIT` is opaque data of at most `LIMIT` bytes.
+/// A structure whose [`Encode`](super::Encode) and [`Decode`](super::Decode) take the fields in
+/// order. `field: &'a [u8] = LIMIT` is opaque data of at most `LIMIT` bytes.
 macro_rules! xdr_structure {
     (
         $(#[$meta:meta])*
@@ -52,8 +52,8 @@ macro_rules! xdr_structure {
     };
 }
 
-/// Defines an enumeration by its numbers; others are [`Error::BadValue`](super::Error::BadValue).
-/// All variants or none have a lower-case name behind the number.
+/// An enumeration by its numbers; others are [`Error::BadValue`](super::Error::BadValue). All
+/// variants or none have a lower-case name behind the number.
 macro_rules! xdr_enumeration {
     (
         $(#[$meta:meta])*
