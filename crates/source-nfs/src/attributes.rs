@@ -1,15 +1,15 @@
 //! What is believed of an object's attributes: for how long, whether a change of them was ours, and
 //! how long a file is that was written here.
 //!
-//! # How long they are believed
+//! # How long attributes are believed
 //!
-//! **Problem.** Nobody tells a client of NFSv3 that a file has changed. Asking each time costs a
-//! round trip for each look; never asking shows what is long gone.
+//! **Problem.** A server of NFSv3 reports no changes by itself. Asking each time costs a round trip
+//! for each look; never asking shows old state.
 //!
-//! **Rule.** What was not changed for long is not likely to change now. Attributes are believed for
-//! a tenth of the time since the last change of the data, but no shorter than a minimum and no
-//! longer than a maximum, one pair for files and one for directories (as in all clients, whose
-//! options `acregmin`, `acregmax`, `acdirmin` and `acdirmax` are these). An open asks anyway.
+//! **Rule.** What has not changed for long is unlikely to change now. Attributes are believed for a
+//! tenth of the time since the last change of the data, within a minimum and a maximum, one pair
+//! for files and one for directories (the options `acregmin`, `acregmax`, `acdirmin` and `acdirmax`
+//! of all clients). An open asks anyway.
 //!
 //! ```text
 //!   believed
@@ -20,56 +20,53 @@
 //!        0      10 min    10 max
 //! ```
 //!
-//! **Known weakness.** The time since the change is the difference of two clocks, the client's and
-//! the server's. One that is ahead shortens or lengthens ages, within the two bounds.
+//! **Known weakness.** The time since the change is the difference of the client's and the server's
+//! clocks. A wrong one shortens or lengthens ages, within the two bounds.
 //!
 //! # Whether a change was ours: weak cache consistency (RFC 1813 section 2.6)
 //!
-//! **Problem.** What is cached of an object stands for one state of it, told apart by size and two
+//! **Problem.** What is cached of an object belongs to one state of it, identified by size and two
 //! times. When these change, either a call of ours did it, and the cache is right, or another
-//! client, and it is not. The server tells with each call of ours what the state was before and
-//! after; but calls overlap, answers come in any order, and not every server tells.
+//! client, and the cache is wrong. Each answer reports the states before and after its call; but
+//! calls overlap, answers come in any order, and some servers report less.
 //!
 //! **Rule.** The calls that are on their way together are a *burst*. Each answer is an edge from
-//! the state before to the state after. What can be reached from the known state by edges is ours:
+//! the state before to the state after. What edges reach from the known state is ours:
 //!
 //! ```text
 //!   known ──w1──> s1 ──w2──> s2 ──w3──> s3      all ours, in whatever order w1 w2 w3 answer
-//!   known ──w1──> s1    x1 ──w2──> x2           x1 is nobody's: another wrote in between
+//!   known ──w1──> s1    x1 ──w2──> x2           x1 is not: another client wrote in between
 //! ```
 //!
-//! When the last call of the burst has answered, an edge that hangs in the air means that another
+//! An edge that is still loose when the last call of the burst has been answered means that another
 //! client changed the object. So does a state that another call has seen meanwhile (`x1`, reported
-//! by a READ) and that no edge has led to. The known state is then the newest of all.
+//! by a READ) and that no edge reaches. The known state is then the newest of all.
 //!
-//! An edge without its beginning tells nothing of what was before it: another client may have been
-//! there, or none. The same holds for an edge without its end; there, the next state that is
-//! reported is one of any time later. Of both the verdict is that it is *unknown*. What that costs
-//! is for what uses the object to say (`node.rs`): a directory is listed anew, since a name that
-//! others made would never be seen; the data of a file is read anew when it is opened next.
+//! An edge without its beginning leaves open whether another client was there before it. So does an
+//! edge without its end, for the next state that is reported. Both verdicts are *unknown*, and
+//! their cost depends on the object (`node.rs`): a directory is listed again, since new names of
+//! others would never be seen; a file's data is read again after its next open.
 //!
-//! A call that changes another object's time of change besides (RENAME, LINK, REMOVE) tells nothing
-//! of it: that object is *excused* for its next change of nothing but that time.
+//! A call that changes another object's time of change (RENAME, LINK, REMOVE) does not report that:
+//! the object is *excused* for its next change of that time alone.
 //!
-//! A file that grows may be seen while a write is at work in it, with the times of after it and a
-//! part of the length. Such a state is explained by the one that it became.
+//! The state that follows explains one that was seen during a write, with the later times and a
+//! part of the length.
 //!
-//! **Known weaknesses.** Servers whose clock ticks slowly give two states the same times; a change
-//! of another client within the same tick that keeps the size is not seen. States that a server
-//! never reported, because it looks at the attributes after other calls have gone on, make an edge
-//! hang in the air: data is then read again for nothing. A server that tells a state of before
-//! which others may have changed until the call was done (RFC 1813 section 2.6 forbids it) hides
-//! them.
+//! **Known weaknesses.** A slow clock of the server gives two states the same times; another
+//! client's change within the same tick that keeps the size is not seen. A server that looks at the
+//! attributes after later calls have gone on never reports some states; an edge stays loose, and
+//! data is read again for nothing. A server that reports a state before the call which others may
+//! have changed until the call (RFC 1813 section 2.6 forbids it) hides their changes.
 //!
-//! # How long a file is, and whether everything of it is safe at the server
+//! # How long a file is, and whether all of it is safe at the server
 //!
-//! **Problem.** A server that crashes forgets what was written and not committed. Its file is
-//! shorter then, until that is written once more. A program that is told that length appends in the
-//! middle of what it has written before.
+//! **Problem.** A server that crashes forgets what was written and not committed. Its file is then
+//! shorter, until that is written again. A program that learns that length appends in the middle of
+//! what it has written.
 //!
-//! **Rule.** There are two lengths: that of the server, which decides what must be asked for at
-//! all, and the end of what was written here since everything was committed. What programs see is
-//! the larger.
+//! **Rule.** There are two lengths: the server's, which decides what must be asked for, and the end
+//! of what was written here since everything was committed. Programs see the larger.
 //!
 //! ```text
 //!   written here            ├──────── uncommitted_end
@@ -78,28 +75,28 @@
 //!   COMMIT, WRITE, COMMIT   ├──────── the server's alone
 //! ```
 //!
-//! A server whose file is shorter than what it has taken has forgotten it, or another client has
-//! cut the file off. A commit tells: what was forgotten is written again, and afterwards the
-//! server's length is the truth in both cases.
+//! A server whose file is shorter than what it has taken has forgotten data, or another client has
+//! cut the file off. A commit decides: what was forgotten is written again, and afterwards the
+//! server's length is right in both cases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Attributes, Timestamp, WccAttributes};
 
-/// The part of the time since the last change: one in so many.
+/// One in so many of the time since the last change.
 const PART: u32 = 10;
 
 /// Bounds of ages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ages {
-    /// Shortest for what is not a directory.
+    /// Shortest, for all but directories.
     pub file_min: Duration,
-    /// Longest for what is not a directory.
+    /// Longest, for all but directories.
     pub file_max: Duration,
-    /// Shortest for directories.
+    /// Shortest, for directories.
     pub directory_min: Duration,
-    /// Longest for directories.
+    /// Longest, for directories.
     pub directory_max: Duration,
 }
 
@@ -115,7 +112,7 @@ impl Default for Ages {
 }
 
 impl Ages {
-    /// Nothing is believed: each look asks.
+    /// Each look asks.
     pub const NONE: Self = Self::all(Duration::ZERO);
 
     const fn all(time: Duration) -> Self {
@@ -127,7 +124,7 @@ impl Ages {
         }
     }
 
-    /// Sets the bound that an option names; `actimeo` sets all four.
+    /// Sets an option's bound; `actimeo` sets all four.
     pub(super) fn set(&mut self, key: &str, time: Duration) {
         match key {
             "acregmin" => self.file_min = time,
@@ -138,7 +135,7 @@ impl Ages {
         }
     }
 
-    /// How long these attributes are believed that were true at `now`, by the client's clock.
+    /// How long attributes of `now`, by the client's clock, are believed.
     #[must_use]
     pub fn lifetime(&self, attributes: &Attributes, now: Timestamp) -> Duration {
         let (least, most) = if attributes.file_type.is_directory() {
@@ -151,7 +148,7 @@ impl Ages {
     }
 }
 
-/// Time from `then` to `now`; none when `then` is in the future.
+/// None when `then` is in the future.
 pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
     let nanoseconds =
         |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
@@ -163,7 +160,6 @@ pub(super) fn since(then: Timestamp, now: Timestamp) -> Duration {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Moment(u64);
 
-/// The clock of moments.
 #[derive(Debug, Default)]
 pub(super) struct Moments(AtomicU64);
 
@@ -173,36 +169,33 @@ impl Moments {
     }
 }
 
-/// Attributes that an answer has reported.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reported {
     pub attributes: Attributes,
-    /// When the call was sent.
+    /// Of the call.
     pub sent: Moment,
-    /// When it was answered.
+    /// Of its answer.
     pub answered: Moment,
-    /// Until when they are believed.
+    /// The end of belief.
     pub until: Instant,
 }
 
-/// States kept of one burst.
+/// Of one burst.
 const STATES_MAX: usize = 256;
 
-/// Whether a change was ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nobody else has changed it, as far as can be told.
+    /// As far as is known.
     Ours,
-    /// Another client has.
+    /// Another client's.
     Theirs,
-    /// It was not reported.
+    /// Not reported.
     Unknown,
 }
 
-/// An edge that hangs in the air: before and after.
+/// A loose edge: before and after.
 type Edge = (WccAttributes, WccAttributes);
 
-/// Tells whose a change was.
 #[derive(Debug, Default)]
 pub(super) struct Consistency {
     known: Option<WccAttributes>,
@@ -213,10 +206,10 @@ pub(super) struct Consistency {
     /// States that other calls have seen during this burst.
     seen: Vec<WccAttributes>,
     theirs: bool,
-    /// A state before a call of this burst was not reported, or one after it.
+    /// A call of this burst did not report its state before, or after.
     lacks_before: bool,
     lacks_after: bool,
-    /// What was known is lost, and others may have changed it since.
+    /// The known state is lost, and others may have changed it since.
     lost: bool,
     excused: bool,
 }
@@ -227,8 +220,7 @@ impl Consistency {
         self.in_flight > 0
     }
 
-    /// Whether only the answers to the calls that are on their way will tell whose the state is
-    /// that was reported last.
+    /// Whether only answers on their way will show whose the last reported state is.
     pub(super) fn is_undecided(&self) -> bool {
         let is_reported = self.loose.is_empty() && !self.lacks_before && !self.lacks_after;
         self.is_changing() && !(is_reported && self.seen.iter().all(|seen| self.explains(seen)))
@@ -242,8 +234,8 @@ impl Consistency {
         self.in_flight += 1;
     }
 
-    /// It was answered, with these states as far as they were reported. What is not `Ours` comes at
-    /// most once in a burst, at its end.
+    /// A call was answered, with these states as far as reported. What is not `Ours` comes at most
+    /// once in a burst, at its end.
     pub(super) fn end(
         &mut self,
         before: Option<WccAttributes>,
@@ -264,7 +256,7 @@ impl Consistency {
         self.end_burst()
     }
 
-    /// Attributes were reported by a call that changes nothing.
+    /// A call that changes nothing has reported attributes.
     pub(super) fn look(&mut self, now: WccAttributes) -> Verdict {
         if self.in_flight > 0 {
             self.see(now);
@@ -285,7 +277,7 @@ impl Consistency {
         verdict
     }
 
-    /// A call of ours is known to change its time of change, and will not tell.
+    /// A call of ours changes its time of change, and will not report that.
     pub(super) fn excuse(&mut self) {
         self.excused = true;
     }
@@ -301,7 +293,7 @@ impl Consistency {
         }
     }
 
-    /// Whether a state that was seen is one that our calls have made of what was known.
+    /// Whether our calls have made a seen state of the known one.
     fn explains(&self, seen: &WccAttributes) -> bool {
         let is_on_its_way = |to: &WccAttributes| {
             (to.modified, to.changed) == (seen.modified, seen.changed) && seen.size <= to.size
@@ -322,7 +314,7 @@ impl Consistency {
         }
     }
 
-    /// Adds a state, and all that can be reached from it.
+    /// Adds a state, and all that edges reach from it.
     fn reach(&mut self, state: WccAttributes) {
         let mut next = Some(state);
         while let Some(state) = next {
@@ -344,7 +336,7 @@ impl Consistency {
     fn end_burst(&mut self) -> Verdict {
         let lacks_before = std::mem::take(&mut self.lacks_before);
         let lacks_after = std::mem::take(&mut self.lacks_after);
-        // Where states are missing, one that was seen may be one of these.
+        // A missing state may be one that was seen.
         let is_reported = !lacks_before && !lacks_after;
         let is_seen = is_reported && !self.seen.iter().all(|seen| self.explains(seen));
         let seen = std::mem::take(&mut self.seen);
@@ -372,7 +364,7 @@ impl Consistency {
     }
 }
 
-/// Orders states of one object by when they were.
+/// Orders states of one object by age.
 pub(super) fn newness(state: &WccAttributes) -> (Timestamp, Timestamp, u64) {
     (state.changed, state.modified, state.size)
 }
@@ -381,17 +373,17 @@ fn same_data(one: &WccAttributes, other: &WccAttributes) -> bool {
     (one.size, one.modified) == (other.size, other.modified)
 }
 
-/// Stays the same as long as nobody has changed a directory, and we have not.
+/// Stays the same while neither we nor others change a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
-    /// How often others have changed it.
+    /// Changes by others.
     pub changes: u64,
-    /// Changes of ours, begun or ended.
+    /// Ours, begun or ended.
     pub own_changes: u64,
 }
 
 impl Stamp {
-    /// What it is when a change of ours has begun, or ended, and nothing else has happened.
+    /// The stamp after the begin or the end of one change of ours.
     pub(super) fn next(self) -> Self {
         Self {
             own_changes: self.own_changes + 1,
@@ -399,7 +391,7 @@ impl Stamp {
         }
     }
 
-    /// Whether nothing of ours has happened since `begun` but the end of what began then.
+    /// Whether since `begun` only the change that began then has ended.
     pub(super) fn ends_alone(self, begun: Self) -> bool {
         self.own_changes == begun.next().own_changes
     }
@@ -408,11 +400,11 @@ impl Stamp {
 /// The length of a file.
 #[derive(Debug, Default)]
 pub(super) struct Length {
-    /// As the server knows it.
+    /// At the server.
     server: u64,
     /// End of what was written here since everything was committed.
     uncommitted_end: u64,
-    /// Local writes, and that number when everything was at the server.
+    /// Local writes, and their number when everything was at the server.
     writes: u64,
     clean_at: u64,
 }
@@ -423,22 +415,20 @@ impl Length {
         self.server.max(self.uncommitted_end)
     }
 
-    /// As the server knows it.
     pub(super) fn at_server(&self) -> u64 {
         self.server
     }
 
-    /// The server has reported it.
     pub(super) fn reported(&mut self, size: u64) {
         self.server = size;
     }
 
-    /// The server has taken bytes up to here, and reported no attributes.
+    /// The server has taken bytes up to `end`, and reported no attributes.
     pub(super) fn grew(&mut self, end: u64) {
         self.server = self.server.max(end);
     }
 
-    /// Bytes up to here were written into the cache.
+    /// The cache has taken bytes up to `end`.
     pub(super) fn wrote(&mut self, end: u64) {
         self.writes += 1;
         self.uncommitted_end = self.uncommitted_end.max(end);
@@ -459,8 +449,7 @@ impl Length {
         !self.is_dirty() && self.server < self.uncommitted_end
     }
 
-    /// To be given to [`Self::cleaned`] and [`Self::committed`] when what was written until now is
-    /// there.
+    /// For [`Self::cleaned`] and [`Self::committed`], once what was written until now is there.
     pub(super) fn writes(&self) -> u64 {
         self.writes
     }
@@ -472,7 +461,7 @@ impl Length {
         }
     }
 
-    /// Everything of before is safe at the server, or nobody's any more.
+    /// Everything of before is safe at the server, or dropped.
     pub(super) fn committed(&mut self, writes: u64) {
         self.cleaned(writes);
         if self.writes == writes {
@@ -480,7 +469,7 @@ impl Length {
         }
     }
 
-    /// It was set at the server. What is behind it does not come back.
+    /// The length was set at the server. What was behind it does not come back.
     pub(super) fn cut(&mut self, size: u64) {
         self.server = size;
         self.uncommitted_end = self.uncommitted_end.min(size);

@@ -1,7 +1,7 @@
-//! Calls to the server: what they have in common, and what their answers mean to callers.
+//! What all calls to the server have in common, and what their answers mean to callers.
 //!
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles: without end, or
-//! on a soft mount for as long as that waits for an answer.
+//! on a soft mount for the time of its patience.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -17,9 +17,8 @@ use super::options::NfsOptions;
 use super::pages::Listed;
 use super::url::Url;
 
-/// First pause when the server is not ready.
+/// When the server is not ready.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
-/// Longest pause.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Decodes an answer that borrows nothing.
@@ -27,7 +26,7 @@ pub(super) fn whole<T: for<'a> DecodeReply<'a>>(decoder: &mut Decoder<'_>) -> xd
     T::decode_reply(decoder)
 }
 
-/// Whether the server has no such procedure at all. That is no answer to this call alone.
+/// Whether the server lacks the procedure, for any call.
 pub(super) fn lacks_procedure(error: &CallError) -> bool {
     matches!(error, CallError::Refused(refusal) if refusal.lacks_procedure(nfs3::VERSION))
 }
@@ -37,20 +36,19 @@ pub(super) fn may_wait(call: &Call<'_>) -> Result<()> {
     Error::WouldBlock.unless(call.may_block)
 }
 
-/// An answer, and what is to be known of the call.
+/// An answer, and its call.
 pub(super) struct Answered<T, F> {
     pub value: Reply<T, F>,
     pub sent: Moment,
     pub was_resent: bool,
 }
 
-/// How a mount makes calls.
 pub(super) struct Calls {
     client: Client,
     /// The server and its export, for messages.
     name: String,
     options: NfsOptions,
-    /// What fronts see as the number of the file system, and what the server calls it now.
+    /// The number of the file system for fronts, and at the server now.
     shown_filesystem_id: u64,
     filesystem_id: AtomicU64,
     moments: Moments,
@@ -83,14 +81,14 @@ impl Calls {
         &self.options
     }
 
-    /// Refuses to change what is mounted to be read.
+    /// Refuses to change a read-only mount.
     pub(super) fn may_change(&self, call: &Call<'_>) -> Result<()> {
         Error::ReadOnly.when(self.options.read_only)?;
         may_wait(call)
     }
 
-    /// Makes a call for a caller and waits for its answer. A server without the procedure says what
-    /// one says that has it and cannot do it: not supported.
+    /// Makes a call and waits for its answer. A server without the procedure counts as one that
+    /// does not support the call.
     pub(super) fn ask<T, F: Default>(
         &self,
         call: &Call<'_>,
@@ -114,8 +112,8 @@ impl Calls {
                 },
                 answer => answer.map_err(|error| self.failure(&error))?,
             };
-            // An attempt before this one may have been done: its answer was lost, and the server
-            // was not ready to look when it came again.
+            // An earlier attempt may have been done: its answer was lost, and the server was not
+            // ready for the next.
             was_resent |= answer.resent;
             if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
                 && let Some(pause) = patience.next()
@@ -131,7 +129,7 @@ impl Calls {
         }
     }
 
-    /// The server calls the file system of the root so from here on. Objects keep their numbers.
+    /// The server's new number of the root's file system. Objects keep theirs.
     pub(super) fn set_filesystem_id(&self, filesystem_id: u64) {
         self.filesystem_id.store(filesystem_id, Ordering::Relaxed);
     }
@@ -150,7 +148,7 @@ impl Calls {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// What calls for this user begin with.
+    /// What calls of this user begin with.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
         self.options.credential(user)
     }
@@ -161,7 +159,7 @@ impl Calls {
         Patience::new(self.options.soft.then(until))
     }
 
-    /// Sleeps, unless the mount ends.
+    /// Unless the mount ends.
     fn pause(&self, pause: Duration) -> Result<()> {
         let until = Instant::now() + pause;
         while let Some(left) = until.checked_duration_since(Instant::now()) {
@@ -173,7 +171,7 @@ impl Calls {
         Ok(())
     }
 
-    /// What a caller is told of a call that has no answer.
+    /// The caller's error of a call without an answer.
     pub(super) fn failure(&self, error: &CallError) -> Error {
         match error {
             error if lacks_procedure(error) => Error::NotSupported,
@@ -182,7 +180,7 @@ impl Calls {
         }
     }
 
-    /// The number of an entry of a listing of a directory, which has these attributes.
+    /// The number of an entry of a directory with these attributes.
     pub(super) fn listed_id(
         &self,
         listed: &Listed,
@@ -198,7 +196,7 @@ impl Calls {
         convert::file_id((listed, file_id), mounted)
     }
 
-    /// Attributes of an object that were reported in answer to a call that was sent at `sent`.
+    /// Attributes from the answer to a call that was sent at `sent`.
     pub(super) fn reported(
         &self,
         id: &FileId,
@@ -221,7 +219,6 @@ impl Calls {
     }
 }
 
-/// Pauses between attempts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pause: Duration,
@@ -229,7 +226,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// Ends at that moment, or never.
+    /// Ends then, or never.
     pub(super) fn new(until: Option<Instant>) -> Self {
         Self {
             pause: PAUSE_MIN,
@@ -241,7 +238,7 @@ impl Patience {
 impl Iterator for Patience {
     type Item = Duration;
 
-    /// The next pause, or none when it is time to give up.
+    /// `None`: give up.
     fn next(&mut self) -> Option<Duration> {
         let pause = self.pause;
         self.pause = (pause * 2).min(PAUSE_MAX);

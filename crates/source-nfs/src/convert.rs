@@ -1,4 +1,4 @@
-//! Between the wire's types and the file systems'. Statuses become errors here and only here.
+//! Between the wire's types and the file systems'. Statuses become errors here alone.
 
 use std::hash::Hasher;
 
@@ -10,7 +10,6 @@ use siphasher::sip::SipHasher13;
 
 const NANOSECONDS_PER_SECOND: u32 = 1_000_000_000;
 
-/// What a caller is told of a status.
 pub(super) fn error(status: Status) -> Error {
     match status {
         Status::NotPermitted => Error::NotPermitted,
@@ -29,7 +28,7 @@ pub(super) fn error(status: Status) -> Error {
         Status::NameTooLong => Error::NameTooLong,
         Status::NotEmpty => Error::NotEmpty,
         Status::QuotaExceeded => Error::QuotaExceeded,
-        // A handle that the server does not know any more may look malformed to it.
+        // A forgotten handle may look malformed to the server.
         Status::Stale | Status::BadHandle => Error::Stale,
         Status::NotSynchronized => Error::NotSync,
         Status::BadCookie => Error::BadCookie,
@@ -42,9 +41,9 @@ pub(super) fn error(status: Status) -> Error {
     }
 }
 
-/// What a caller is told of a status of a call that names its object by the handle alone. There is
-/// no name that could be missing: a server that looks its files up by path says so of one that was
-/// moved or removed, and the name is to be looked up again, as for any handle that is stale.
+/// The error of a call that names its object by the handle alone. No name can be missing: a server
+/// that finds files by path says so of one that was moved or removed, and its name must be looked
+/// up again, as for any stale handle.
 pub(super) fn error_of_object(status: Status) -> Error {
     match status {
         Status::NotFound => Error::Stale,
@@ -52,18 +51,16 @@ pub(super) fn error_of_object(status: Status) -> Error {
     }
 }
 
-/// The identifier of a handle.
 pub(super) fn id(handle: Handle<'_>) -> Result<FileId> {
     FileId::new(handle.as_bytes()).ok_or(Error::BadId)
 }
 
-/// The handle of an identifier.
 pub(super) fn handle(id: &FileId) -> Handle<'_> {
     // It has no more bytes than a handle may have.
     Handle::new(id.as_bytes()).unwrap_or_default()
 }
 
-/// A time of the server. Nanoseconds that are none are cut: they only say that the server is wrong.
+/// Invalid nanoseconds, the server's error, are cut.
 pub(super) fn timestamp(time: nfs3::Time) -> Timestamp {
     Timestamp {
         seconds: i64::from(time.seconds),
@@ -71,7 +68,7 @@ pub(super) fn timestamp(time: nfs3::Time) -> Timestamp {
     }
 }
 
-/// A time to be set or to be compared: what the wire cannot say is the nearest that it can.
+/// A time to set or to compare, as near as the wire allows.
 pub(super) fn time(time: Timestamp) -> Result<nfs3::Time> {
     if time.nanoseconds >= NANOSECONDS_PER_SECOND {
         return Err(Error::Invalid);
@@ -89,7 +86,6 @@ pub(super) fn time(time: Timestamp) -> Result<nfs3::Time> {
     })
 }
 
-/// States that weak cache consistency compares.
 pub(super) fn wcc(from: nfs3::WccAttributes) -> WccAttributes {
     WccAttributes {
         size: from.size,
@@ -98,27 +94,27 @@ pub(super) fn wcc(from: nfs3::WccAttributes) -> WccAttributes {
     }
 }
 
-/// The number by which programs know an object. A mount is one file system to them, and a server
-/// may show several in it, each with numbers of its own: those of the others are moved by what
-/// follows from the number of their file system, so that no two objects have the same.
+/// The number of an object for programs. A mount is one file system to them; the server may show
+/// several in it, whose numbers may be equal: a hash of the other file system's number moves its
+/// objects' numbers.
 pub(super) fn file_id((filesystem_id, file_id): (u64, u64), mounted: u64) -> u64 {
     if filesystem_id == mounted {
         return file_id;
     }
     let hasher = SipHasher13::new_with_keys(filesystem_id, 0);
-    // Numbers are kept below 2^63: a mount gives larger ones itself.
+    // Numbers stay below 2^63: a mount makes larger ones itself.
     file_id ^ (hasher.finish() >> 1)
 }
 
-/// The number of an object whose server gives it none: 0 is not one, as programs take a name with
-/// it for one that was removed. It follows from what tells the object apart, its handle.
+/// The number of an object whose server gives it 0, which programs take for a removed name: a hash
+/// of its handle.
 pub(super) fn number_of(bytes: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new();
     hasher.write(bytes);
     (hasher.finish() >> 1).max(1)
 }
 
-/// Attributes; `filesystem_id` is that of the mount, whatever a server says of one object.
+/// `filesystem_id` is that of the mount, whatever the server says of the object.
 pub(super) fn attributes(from: &nfs3::FileAttributes, filesystem_id: u64) -> Attributes {
     Attributes {
         file_type: match from.file_type {
@@ -134,7 +130,7 @@ pub(super) fn attributes(from: &nfs3::FileAttributes, filesystem_id: u64) -> Att
         link_count: from.link_count,
         uid: from.uid,
         gid: from.gid,
-        // The length of a file is a signed number to most programs.
+        // To most programs a length is a signed number.
         size: from.size.min(i64::MAX.cast_unsigned()),
         used: from.used,
         device: (from.device.major, from.device.minor),
@@ -147,7 +143,6 @@ pub(super) fn attributes(from: &nfs3::FileAttributes, filesystem_id: u64) -> Att
     }
 }
 
-/// Attributes to set.
 pub(super) fn set_attributes(from: &SetAttributes) -> Result<nfs3::SetAttributes> {
     let how = |how: Option<SetTime>| -> Result<nfs3::SetTime> {
         Ok(match how {

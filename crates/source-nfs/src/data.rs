@@ -1,23 +1,21 @@
 //! Reading and writing files, through the cache.
 //!
-//! **Problem.** No byte may be written between the moment when data is made safe and the one when
-//! it is thrown away. But a server may take minutes for a READ, and no other call is to wait for
-//! that.
+//! **Problem.** No byte may be written between the commit of data and its discard. But a server may
+//! take minutes for a READ, and no other call is to wait for that.
 //!
 //! **Rule.**
 //!
 //! | what | has | so that |
 //! |---|---|---|
 //! | a read | no lock | none waits for it |
-//! | a write | the file's data, shared | its bytes are not thrown away unwritten |
-//! | throwing away, cutting off | the file's data, alone | no thread writes in between |
+//! | a write | the file's data, shared | its bytes are not discarded unwritten |
+//! | discarding, cutting off | the file's data, alone | no thread writes in between |
 //!
-//! Reads go on while data is thrown away: what is on its way then does not come into memory any
-//! more ([`pagewell_cache::CachedObject::discard`]), so that a later reader asks the server.
+//! Reads go on during a discard: what is on its way then does not come into memory any more
+//! ([`pagewell_cache::CachedObject::discard`]), so that a later reader asks the server.
 //!
-//! What is thrown away was committed before: pages with bytes that are not safe at the server never
-//! leave the cache. On whose behalf data is written, and to whom errors are reported, stands in
-//! `writers.rs`.
+//! What is discarded was committed before: pages with bytes that are not safe at the server never
+//! leave the cache. `writers.rs` says for which user data is written, and which user gets errors.
 
 use std::sync::Arc;
 
@@ -39,11 +37,10 @@ use super::node::Node;
 use super::objects::Objects;
 use super::remote::{Remote, RemoteFile};
 
-/// A read of a file's data.
 struct Reading<'a> {
     node: &'a Node,
     bytes: &'a Bytes,
-    /// Of the file, and its `unexpected_ends`, when the read began.
+    /// The file's, when the read began.
     size: u64,
     ends: u64,
 }
@@ -54,12 +51,11 @@ impl Drop for Reading<'_> {
     }
 }
 
-/// Refuses bytes that the cache has no names for.
+/// Refuses bytes behind the largest offset of the cache.
 pub(super) fn check_end(end: u64) -> Result<()> {
     Error::FileTooLarge.when(end > LENGTH_BYTES_MAX)
 }
 
-/// The data of the files of a mount.
 pub(super) struct Data {
     objects: Arc<Objects>,
     remote: Arc<Remote>,
@@ -86,7 +82,7 @@ impl Data {
         &self.store
     }
 
-    /// Bytes of one READ and of one WRITE, as agreed with the server.
+    /// Of one READ and of one WRITE.
     pub(super) fn transfer_bytes(&self) -> (u32, u32) {
         self.remote.transfer_bytes()
     }
@@ -130,7 +126,7 @@ impl Data {
             ends = Some(reading.ends);
         }
         let mut state = node.lock();
-        // Another may have made it shorter, which the answers to the reads have reported, or shown.
+        // Another client may have made it shorter, as the answers to the reads show.
         if ends.is_some_and(|ends| ends != state.unexpected_ends()) {
             drop(state);
             self.objects.ask_attributes(call, &node)?;
@@ -152,7 +148,6 @@ impl Data {
         })
     }
 
-    /// The data of a file in the page cache.
     fn bytes<'a>(&self, node: &'a Arc<Node>) -> &'a Bytes {
         node.bytes(|| {
             let file = RemoteFile::new(&self.remote, node);
@@ -160,8 +155,7 @@ impl Data {
         })
     }
 
-    /// Counts a reader of a file, and has its data read on behalf of the caller from here on.
-    /// `None`: there is nothing to read.
+    /// Counts a reader, and has data read for the caller from here on. `None`: nothing to read.
     fn begin_read<'a>(
         &self,
         call: &Call<'_>,
@@ -233,7 +227,7 @@ impl Data {
                 // A write that failed may have changed some bytes.
                 node.lock().length_mut().wrote(end);
             } else if changed > 0 {
-                // It may never be made again.
+                // The call may never be made again.
                 node.lock().length_mut().wrote(offset + changed as u64);
             }
             written.map_err(|error| self.error(&error))?;
@@ -257,7 +251,7 @@ impl Data {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::commit`]. Everything of the file, whatever the range.
+    /// [`pagewell_fs::FileSystem::commit`] of the whole file.
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
         self.objects.calls().may_change(call)?;
         let node = self.objects.node(id);
@@ -273,9 +267,8 @@ impl Data {
         })
     }
 
-    /// Of a file: changes whenever something that was written to it may have been lost; what was
-    /// refused of another file is no loss of this one. Else whenever something of all files
-    /// together may have been lost.
+    /// Changes whenever something written to a file (without `id`: to any) may have been lost; a
+    /// refused write of another file is no loss of this one.
     pub(super) fn write_verifier(&self, id: Option<&FileId>) -> [u8; 8] {
         self.verifier_after(id.map_or(0, |id| self.objects.node(id).lock().losses()))
     }
@@ -285,7 +278,7 @@ impl Data {
         pagewell_fs::verifier::after(self.verifier, losses)
     }
 
-    /// Waits until everything of a file is on the server's stable storage.
+    /// Waits until all of a file is on the server's stable storage.
     pub(super) fn make_safe(&self, node: &Node) -> Result<()> {
         let writes = node.lock().length().writes();
         if let Some(object) = node.object() {
@@ -296,7 +289,7 @@ impl Data {
         Ok(())
     }
 
-    /// Waits until everything of a file is at the server.
+    /// Waits until all of a file is at the server.
     pub(super) fn write_out(&self, node: &Node) -> Result<()> {
         let writes = node.lock().length().writes();
         if let Some(object) = node.object() {
@@ -307,8 +300,7 @@ impl Data {
         Ok(())
     }
 
-    /// Whether bytes of a file are not at the server: ones that were never written, or ones that it
-    /// had and has forgotten.
+    /// Whether bytes of a file are not at the server: never written there, or forgotten.
     pub(super) fn is_dirty(&self, node: &Node) -> bool {
         let state = node.lock();
         if state.length().is_dirty() {
@@ -320,8 +312,8 @@ impl Data {
         object.is_some_and(|object| object.has_dirty(0, LENGTH_BYTES_MAX))
     }
 
-    /// Finds out why the server's file is shorter than what was written to it, if it is: see
-    /// [`super::attributes`]. Whether it was.
+    /// Finds out why the server's file is shorter than what was written to it
+    /// ([`super::attributes`]). False if it is not.
     pub(super) fn end_doubt(&self, call: &Call<'_>, node: &Node) -> Result<bool> {
         if !node.lock().length().is_in_doubt() {
             return Ok(false);
@@ -331,7 +323,7 @@ impl Data {
         Ok(true)
     }
 
-    /// Throws away what others have changed, after writing what is ours.
+    /// Discards what others have changed, after writing what is ours.
     pub(super) fn settle(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         if !node.lock().is_outdated() {
             return Ok(());
@@ -344,21 +336,22 @@ impl Data {
         Ok(())
     }
 
-    /// Commits a file's data and discards it. The caller holds it alone.
+    /// Commits a file's data and discards it. The caller holds the data alone.
     pub(super) fn throw_away(&self, node: &Node) -> Result<()> {
         self.make_safe(node)?;
         discard(node, 0);
         Ok(())
     }
 
-    /// Discards what is behind the end of a file whose length was set. The caller holds it alone.
+    /// Discards what is behind the end of a file whose length was set. The caller holds the data
+    /// alone.
     pub(super) fn cut_off(&self, node: &Node, size: u64) {
         node.lock().cut(size, self.objects.calls().now());
         discard(node, size);
     }
 
-    /// [`pagewell_fs::FileSystem::attributes`]: with everything that was written at the server, so
-    /// that times and lengths are the ones that will stay.
+    /// [`pagewell_fs::FileSystem::attributes`], after all is written, so that times and lengths
+    /// will stay.
     pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let node = self.objects.node(id);
         if self.is_dirty(&node) {
@@ -375,9 +368,9 @@ impl Data {
 
     /// [`pagewell_fs::FileSystem::set_attributes`].
     ///
-    /// What was written before is safe at the server before anything is set: written later, or once
-    /// more because the server has forgotten it, it would make the file longer, or its times newer,
-    /// than was asked for, take set-user-id away again, or be refused to a user that may no longer.
+    /// What was written before is made safe first: written later, or again because the server has
+    /// forgotten it, it would make the file longer, or its times newer, than asked for, take
+    /// set-user-id away again, or be refused to a user that has lost the permission.
     pub(super) fn set_attributes(
         &self,
         call: &Call<'_>,
@@ -395,7 +388,7 @@ impl Data {
         let mut change = self.ask_to_set(call, &node, attributes, guard)?;
         if let Some(size) = attributes.size {
             self.cut_off(&node, size);
-            // What was not reported is not known now either, but for the length.
+            // Without a report only the length is known.
             change.after = change.after.and_then(|_| node.lock().known());
         }
         Ok(change)
@@ -422,7 +415,7 @@ impl Data {
         let answer = answer.inspect_err(|_| {
             node.end_unanswered(self.objects.calls().now());
             if attributes.size.is_some() {
-                // It may have been cut off: what is kept of it is not believed.
+                // It may have been cut off: its cached data is not believed.
                 node.lock().changed_by_others();
             }
         })?;
@@ -438,7 +431,7 @@ impl Data {
         }
     }
 
-    /// The error that a caller gets for one of the cache.
+    /// The caller's error for one of the cache.
     pub(super) fn error(&self, error: &CacheError) -> Error {
         match error {
             CacheError::WouldBlock => Error::WouldBlock,
@@ -457,7 +450,7 @@ impl Data {
     }
 }
 
-/// Forgets the data of a file that is no more, or of which nothing is to be written.
+/// Forgets the data of a file that is gone, or of which nothing is to be written.
 pub(super) fn bury(node: &Node) {
     let Some(_alone) = node.data().try_write() else {
         return;
@@ -467,7 +460,6 @@ pub(super) fn bury(node: &Node) {
     node.lock().length_mut().committed(writes);
 }
 
-/// Forgets what memory has of a file from `offset` on.
 fn discard(node: &Node, offset: u64) {
     if let Some(object) = node.object() {
         let length = LENGTH_BYTES_MAX.saturating_sub(offset);

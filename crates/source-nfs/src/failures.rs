@@ -1,23 +1,21 @@
-//! What the server has refused of a file, until it is reported to the user whose bytes they were.
+//! Refused writes of a file, until they are reported to the user that wrote.
 
 use pagewell_fs::{Credentials, Error};
 
-/// Users of one file whose errors are kept.
 const FAILURES_MAX: usize = 8;
 
-/// What the server has refused of a file.
+/// Of one file.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// Errors that were not reported.
     unreported: Vec<(Credentials, Error)>,
-    /// The first of users for whom there was no room among those.
+    /// The first of users without room among those.
     of_others: Option<Error>,
     /// It may still be in the cache.
     is_cached: bool,
 }
 
 impl Failures {
-    /// Notes an error of a write on behalf of a user. The first of each is kept.
+    /// The first error of each user is kept.
     pub(super) fn note(&mut self, user: Credentials, error: Error) {
         self.is_cached = true;
         if self.unreported.iter().any(|(other, _)| *other == user) {
@@ -30,9 +28,9 @@ impl Failures {
         }
     }
 
-    /// Whether anything is left to be done for a user: what was refused may still be in the cache,
-    /// or there is a failure that was not reported. The last user gets those of others, too,
-    /// and the first one without a failure gets that of users that are not known any more.
+    /// Whether anything is left to do for a user: refused data may be cached, or a failure is
+    /// unreported. The last user also gets other users' failures, and the first user without one
+    /// gets that of users that are not known any more.
     pub(super) fn concern(&self, user: &Credentials, is_last: bool) -> bool {
         self.is_cached
             || self.of_others.is_some()
@@ -42,7 +40,7 @@ impl Failures {
                 .any(|(other, _)| other == user || is_last)
     }
 
-    /// Takes what is to be reported to a user.
+    /// Takes a user's failure.
     pub(super) fn take(&mut self, user: &Credentials, is_last: bool) -> Option<Error> {
         let own = self.unreported.iter().position(|(other, _)| other == user);
         let first = (is_last && !self.unreported.is_empty()).then_some(0);
@@ -52,7 +50,7 @@ impl Failures {
         }
     }
 
-    /// Takes all that was not reported; the first of it.
+    /// Takes all failures; returns the first.
     pub(super) fn take_all(&mut self) -> Option<Error> {
         let of_others = self.of_others.take();
         let unreported = std::mem::take(&mut self.unreported);
@@ -60,17 +58,16 @@ impl Failures {
         first.map(|(_, error)| error).or(of_others)
     }
 
-    /// Whether what was refused may still be in the cache.
+    /// Whether refused data may be cached.
     pub(super) fn are_cached(&self) -> bool {
         self.is_cached
     }
 
-    /// What was refused has left the cache. Whether it may have been there.
+    /// Refused data has left the cache. Whether it may have been there.
     pub(super) fn left_cache(&mut self) -> bool {
         std::mem::take(&mut self.is_cached)
     }
 
-    /// Whether every error was reported.
     pub(super) fn is_reported(&self) -> bool {
         self.unreported.is_empty() && self.of_others.is_none()
     }

@@ -1,4 +1,4 @@
-//! A mounted export as a [`FileSystem`]: its parts, and which of them answers what.
+//! A mounted export as a [`FileSystem`]: its parts, and what each of them answers.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::opening::Openings;
 use super::remote::Remote;
 use super::unlink::Remover;
 
-/// A mounted export. Dropping it brings everything to the server and unmounts.
+/// A mounted export. Dropping it sends everything to the server and unmounts.
 pub struct NfsFileSystem {
     limits: Limits,
     objects: Arc<Objects>,
@@ -56,19 +56,19 @@ impl NfsFileSystem {
         }
     }
 
-    /// The data of its files in the page cache.
+    /// Its data in the page cache.
     #[must_use]
     pub fn store(&self) -> &CachedStore {
         self.data.store()
     }
 
-    /// What its calls have cost, by number of the procedure.
+    /// The costs of its calls, by number of the procedure.
     #[must_use]
     pub fn statistics_of_calls(&self) -> Vec<ProcedureStatistics> {
         self.objects.calls().client().statistics().procedures()
     }
 
-    /// Bytes of one READ and of one WRITE, as agreed with the server.
+    /// Of one READ and of one WRITE.
     #[must_use]
     pub fn transfer_bytes(&self) -> (u32, u32) {
         self.data.transfer_bytes()
@@ -94,8 +94,8 @@ impl std::fmt::Debug for NfsFileSystem {
     }
 }
 
-/// Methods about one object, each of which a part has by the same name: called once more when the
-/// object is the root and was stale.
+/// Methods about one object that a part has by the same name: called again when the object is the
+/// root and was stale.
 macro_rules! with_root {
     ($($part:ident.$method:ident($id:ident $(, $argument:ident: $type:ty)*) -> $done:ty;)+) => {
         $(fn $method(&self, call: &Call<'_>, $id: &FileId, $($argument: $type),*) -> Result<$done> {
@@ -164,7 +164,7 @@ impl FileSystem for NfsFileSystem {
             visit(entry)
         };
         let list = || {
-            // What was shown of a listing is not shown again.
+            // No entry is shown twice.
             Error::Stale.when(begun.get())?;
             self.lister
                 .read_directory(call, directory, cookie, with_attributes, &mut visit)
@@ -198,7 +198,7 @@ impl FileSystem for NfsFileSystem {
         match how {
             Finish::Sync => self.data.sync().map(|()| 0),
             Finish::Within(patience) => match self.data.store().close_within(patience) {
-                // Nothing is thrown away any more, so nothing has to be waited for.
+                // Nothing is discarded any more, so there is nothing to wait for.
                 0 => self.data.unreported_failure().map(|()| 0),
                 lost_bytes => {
                     self.finish(Finish::Abandon)?;

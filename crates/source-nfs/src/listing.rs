@@ -3,28 +3,28 @@
 //! **Problem.** A front takes as many entries as fit into its own answer, and asks again after the
 //! last; the server's page had more, with attributes and handles that will be asked for next.
 //!
-//! **Rule.** The pages of a directory are kept, in order, as long as nobody has changed it. A
-//! listing goes on in a page that has the entry it goes on after. Entries come with attributes only
-//! while these are as good as asked for: a listing that begins anew after a while asks anew. What a
-//! page tells of objects and names is remembered like all else.
+//! **Rule.** The pages of a directory are kept, in order, while neither we nor others change it. A
+//! listing goes on in a page that has its last entry. Entries come with attributes only while these
+//! are as good as newly asked: a listing that begins later asks again. Names and objects of a page
+//! are remembered like all others.
 //!
 //! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
 //!
-//! Programs and clients expect "." and ".." of a directory, and some servers list neither. They
-//! come first: as the server has them on the first page, or our own. Later ones are left out.
+//! Programs and clients expect "." and "..", and some servers list neither. They come first: as on
+//! the server's first page, or our own. Later ones are left out.
 //!
-//! **Cookies.** Only the cookie of the last entry of a page that is not the last one is given back
-//! to the server, and it must be one that was not given back before. All others are for fronts,
-//! which may go on after any entry. Servers have been seen whose "." has cookie 0, which begins
-//! anew, and such whose last entry has; of others several entries share one. An entry that cannot
-//! be found again by its cookie gets one of our own, which is its position in the listing. When the
-//! page is not kept any more, the directory is listed from its beginning up to there.
+//! **Cookies.** Only the cookie of the last entry of a page that is not the last one returns to the
+//! server, and it must be a new one. All others are for fronts, which may go on after any entry.
+//! Some servers give "." or the last entry the cookie 0, which begins the listing; some give
+//! several entries one cookie. An entry that its cookie does not identify gets one of our own, its
+//! position in the listing. When its page is not kept any more, the directory is listed from its
+//! beginning up to there.
 //!
-//! A server that does not take its own cookie (BAD_COOKIE) is asked once more from the beginning,
-//! for as much as fits into one answer, and so is every other directory of it from then on. A
-//! directory that does not fit cannot be listed.
+//! A server that refuses its own cookie (BAD_COOKIE) is asked again from the beginning, for as much
+//! as fits into one answer, and so is every other directory of it from then on. A larger directory
+//! cannot be listed.
 //!
-//! How much is kept, [`super::pages`] says.
+//! [`super::pages`] bounds what is kept.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,9 +45,8 @@ use super::node::Node;
 use super::objects::{Objects, refused};
 use super::pages::{Listed, Listings, Page, Spot};
 
-/// Pages that one call may ask for: of a directory with millions of names, and not without end.
+/// Of one call: enough for millions of names.
 const PAGES_MAX: usize = 1 << 16;
-/// Largest page that is asked for, in bytes.
 const PAGE_BYTES_MAX: u32 = 1 << 20;
 /// What cookies of our own begin with ("Page"); the position follows. Offsets of programs are
 /// signed.
@@ -55,7 +54,7 @@ const OWN_COOKIE: u64 = 0x5061_6765 << 32;
 /// A listing that goes on within this time shows attributes of its page.
 const ONE_LOOK: Duration = Duration::from_secs(1);
 
-/// An answer of READDIR or READDIRPLUS, without the record that it was in.
+/// Of READDIR or READDIRPLUS, without its record.
 struct Answer {
     directory: Option<FileAttributes>,
     verifier: Verifier,
@@ -63,16 +62,15 @@ struct Answer {
     is_last: bool,
 }
 
-/// Lists directories.
 pub(super) struct Lister {
     objects: Arc<Objects>,
     namespace: Arc<Namespace>,
     listed: Listings,
-    /// Bytes of a READDIR.
+    /// Of a READDIR.
     directory_bytes: u32,
     /// The server has no READDIRPLUS.
     lacks_plus: AtomicBool,
-    /// The server does not take its own cookies.
+    /// The server refuses its own cookies.
     refuses_cookies: AtomicBool,
 }
 
@@ -144,7 +142,7 @@ impl Lister {
         }
     }
 
-    /// A page that was kept and may be shown.
+    /// A page that may be shown.
     fn kept(&self, node: &Node, cookie: u64, with_attributes: bool) -> Option<Spot> {
         let stamp = node.stamp();
         let spot = self.listed.find(node, cookie)?;
@@ -158,7 +156,7 @@ impl Lister {
         (!with_attributes || spot.page.came.elapsed() < good_for).then_some(spot)
     }
 
-    /// Gives entries to the visitor; whether it took all.
+    /// Whether the visitor took all entries.
     fn show(&self, spot: &Spot, visit: &mut dyn FnMut(&DirectoryEntry<'_>) -> bool) -> bool {
         for listed in spot.page.entries.iter().skip(spot.index) {
             let entry = listed.id().and_then(|id| {
@@ -179,8 +177,8 @@ impl Lister {
         true
     }
 
-    /// Asks for the page after `cookie`, before which the listing has `position` entries if that is
-    /// known, and keeps it, unless it was overtaken.
+    /// Asks for the page after `cookie`, at `position` in the listing if known, and keeps it,
+    /// unless the directory has changed since.
     fn ask_page(
         &self,
         call: &Call<'_>,
@@ -204,7 +202,7 @@ impl Lister {
         };
         let before = node.stamp();
         loop {
-            // Also for names alone: a front tells the type of each, and then is asked for them.
+            // Also for names alone: a front needs the type of each, and asks for them next.
             let plus = !self.lacks_plus.load(Ordering::Relaxed);
             let asked = self.send_readdir(call, node, (cookie, verifier), bytes, plus)?;
             match asked.value.map_err(|failure| failure.status) {
@@ -247,7 +245,7 @@ impl Lister {
         Err(Error::BadCookie)
     }
 
-    /// Takes what an answer tells of a directory, and keeps it as a page.
+    /// Learns from an answer, and keeps it as a page.
     fn take_page(
         &self,
         call: &Call<'_>,
@@ -298,8 +296,8 @@ impl Lister {
         Ok(page)
     }
 
-    /// Puts "." and ".." first in a first page. Where the server has them elsewhere or not at all,
-    /// they get cookies of our own: see [`give_own_cookies`].
+    /// Puts "." and ".." first in a first page. Missing and moved ones get cookies of our own: see
+    /// [`give_own_cookies`].
     fn put_dots_first(&self, call: &Call<'_>, node: &Node, entries: &mut Vec<Listed>) {
         let is_usual = |name: &[u8], index| {
             let listed: Option<&Listed> = entries.get(index);
@@ -319,10 +317,10 @@ impl Lister {
         }
     }
 
-    /// "." or ".." of a directory whose server does not list it.
+    /// Of a server that does not list it.
     fn dot(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Listed {
         let found = self.namespace.lookup(call, node.id(), name).ok();
-        // A server that does not tell a parent either has one all the same.
+        // A server may not know a parent.
         let known = node.lock().known();
         let attributes = found.as_ref().map(|entry| entry.attributes).or(known);
         let file_id = attributes.map_or(0, |attributes| attributes.file_id);
@@ -330,7 +328,7 @@ impl Lister {
         Listed::new(name, file_id, 0, id)
     }
 
-    /// Remembers what an entry tells of a name and an object.
+    /// Learns from an entry about a name and an object.
     fn remember(
         &self,
         directory: &Node,
@@ -355,7 +353,7 @@ impl Lister {
         }
     }
 
-    /// Asks with READDIRPLUS where `plus`, else with READDIR.
+    /// With READDIRPLUS where `plus`, else with READDIR.
     fn send_readdir(
         &self,
         call: &Call<'_>,
@@ -403,7 +401,7 @@ fn does_not_go_on() -> Error {
     Error::Io("the listing does not go on".to_owned())
 }
 
-/// The entries of a listing up to the one with this cookie, if that is one of our own.
+/// The entries of a listing up to a cookie of our own.
 fn own_position(cookie: u64) -> Option<usize> {
     let position = cookie ^ OWN_COOKIE;
     usize::try_from(position)
@@ -411,9 +409,9 @@ fn own_position(cookie: u64) -> Option<usize> {
         .filter(|_| position >> 32 == 0)
 }
 
-/// Gives cookies of our own to those entries of a page that cannot be found again by the server's:
-/// 0 is the beginning, `after` that of the page, `next` its end, and of several with one cookie the
-/// first is found. `position`: entries of the listing before the page.
+/// Gives cookies of our own to entries that the server's do not identify: 0 is the beginning,
+/// `after` that of the page, `next` its end, and of several with one cookie the first is found.
+/// `position`: entries of the listing before the page.
 fn give_own_cookies(
     (after, next): (u64, Option<u64>),
     position: Option<usize>,

@@ -13,7 +13,6 @@ use super::naming::operation;
 use super::node::Node;
 use super::objects::Objects;
 
-/// The names of a mount.
 pub(super) struct Namespace {
     objects: Arc<Objects>,
     names: Names,
@@ -29,7 +28,7 @@ impl Namespace {
         &self.objects
     }
 
-    /// What is remembered.
+    /// Those that are remembered.
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
@@ -56,8 +55,7 @@ impl Namespace {
         self.ask_name(call, &node, name)
     }
 
-    /// What is remembered and believed of a name, for a caller that may look it up: an object or
-    /// none.
+    /// What is believed of a name, for a caller that may look it up: an object or none.
     fn remembered(
         &self,
         call: &Call<'_>,
@@ -80,13 +78,12 @@ impl Namespace {
         Ok(Some(known))
     }
 
-    /// What a name means, as far as that is remembered.
+    /// A name's object, if remembered.
     pub(super) fn known_meaning(&self, directory: &Node, name: &[u8]) -> Option<Arc<Node>> {
         let object = self.names.find(directory, name)?;
         object.map(|id| self.objects.node(&id))
     }
 
-    /// Asks what a name means.
     pub(super) fn ask_name(&self, call: &Call<'_>, node: &Node, name: &[u8]) -> Result<Entry> {
         let before = node.stamp();
         let directory = self.objects.root().on_wire(node.id());

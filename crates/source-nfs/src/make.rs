@@ -1,14 +1,13 @@
 //! Making objects and names: CREATE, MKDIR, SYMLINK, MKNOD, LINK.
 //!
-//! **Attributes.** A call that makes something says which mode it is to have and nothing else:
-//! servers may refuse more with it (RFC 1813 sections 3.3.8 to 3.3.11), and some then leave behind
-//! what they have made. Owner, group and times are set afterwards (SETATTR). What the server
-//! refuses of these stays as it has made it, since the object is there; the attributes that are
-//! returned tell. The mode of a symbolic link is never set: servers have been seen that set it of
-//! what the link points to.
+//! **Attributes.** A call that makes something sends the mode and nothing else: servers may refuse
+//! more (RFC 1813 sections 3.3.8 to 3.3.11), and some then leave behind what they have made. Owner,
+//! group and times are set afterwards (SETATTR). What the server refuses of these stays as made,
+//! since the object exists; the returned attributes show it. The mode of a symbolic link is never
+//! set: some servers set that of its target.
 //!
-//! **Errors.** A server that says that it has failed (IO, SERVERFAULT) may have made the object all
-//! the same: see `naming.rs`.
+//! **Errors.** A server that reports a failure (IO, SERVERFAULT) may have made the object: see
+//! `naming.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -32,8 +31,8 @@ use super::naming::{NameChange, either, operation};
 use super::node::Node;
 use super::objects::Objects;
 
-/// Bytes of an answer to LINK that failed and tells no attributes: status, `post_op_attr` and
-/// `wcc_data` (RFC 1813 section 3.3.15).
+/// Bytes of a failed LINK without attributes: status, `post_op_attr` and `wcc_data` (RFC 1813
+/// section 3.3.15).
 const LINK_FAILURE_BYTES_MIN: usize = 16;
 
 const SET_GROUP_ID_BIT: u32 = 0o2000;
@@ -43,14 +42,14 @@ const SET_ID_BITS: u32 = 0o6000;
 /// A call that makes something.
 struct Making<'a> {
     directory: Arc<Node>,
-    /// What the server calls the directory.
+    /// The directory's handle.
     parent: FileId,
     name: &'a [u8],
     procedure: Procedure,
     file_type: FileType,
     /// Of a symbolic link.
     target: Option<&'a [u8]>,
-    /// That it is to have from its beginning.
+    /// From the beginning.
     mode: Option<u32>,
     /// The name meant nothing just before, as far as is believed.
     was_free: bool,
@@ -61,13 +60,13 @@ impl Making<'_> {
         operation(&self.parent, self.name)
     }
 
-    /// The same, with the mode that is wanted. Refuses attributes that cannot be set on the wire.
+    /// With the wanted mode. Refuses attributes that the wire cannot set.
     fn with_mode(self, wanted: &SetAttributes) -> Result<Self> {
         let mode = convert::set_attributes(wanted)?.mode;
         Ok(Self { mode, ..self })
     }
 
-    /// What is sent with the call.
+    /// Those of the call.
     fn attributes(&self) -> nfs3::SetAttributes {
         nfs3::SetAttributes {
             mode: self.mode,
@@ -76,7 +75,6 @@ impl Making<'_> {
     }
 }
 
-/// Makes objects and names.
 pub(super) struct Maker {
     objects: Arc<Objects>,
     namespace: Arc<Namespace>,
@@ -120,7 +118,7 @@ impl Maker {
 
     /// [`pagewell_fs::FileSystem::create`].
     ///
-    /// Length is set apart from the rest: of a file that is there already, the cache must know.
+    /// Length is set apart from the rest: of an existing file the cache must know.
     pub(super) fn create(
         &self,
         call: &Call<'_>,
@@ -156,7 +154,7 @@ impl Maker {
         self.dress(call, created, request)
     }
 
-    /// Makes a file that must not be there, with a verifier, so that a repeated call finds its own.
+    /// Makes a file that must not exist, with a verifier, so that a repeated call finds its own.
     fn create_new(
         &self,
         call: &Call<'_>,
@@ -196,12 +194,12 @@ impl Maker {
 
     fn send_create(&self, call: &Call<'_>, making: &Making<'_>, how: CreateHow) -> Result<Created> {
         let what = making.what();
-        // Of its verifier the server knows whether it has seen it.
+        // The server knows whether it has seen a verifier.
         let may_be_ours = making.was_free && !matches!(how, CreateHow::Exclusive(_));
         self.make(call, making, &CreateArguments { what, how }, may_be_ours)
     }
 
-    /// Sets the length of a file, which the cache must know, if there is one to be set.
+    /// Sets the length, if wanted; the cache must know.
     fn set_length(&self, call: &Call<'_>, created: &mut Created, size: Option<u64>) -> Result<()> {
         if size.is_some() {
             let request = SetAttributes {
@@ -215,7 +213,7 @@ impl Maker {
         Ok(())
     }
 
-    /// Sets what is wanted of something new besides its mode and length, as far as the server does.
+    /// Sets what is wanted besides mode and length, as far as the server does.
     fn dress(
         &self,
         call: &Call<'_>,
@@ -248,7 +246,7 @@ impl Maker {
         }
         let set = |part: &SetAttributes| self.data.set_attributes(call, &id, part, None);
         if set(&both).is_err() && both != owner && both != times {
-            // What is refused costs nothing else.
+            // Each part counts by itself.
             let _ = (set(&owner), set(&times));
         }
         created.entry.attributes = self.data.attributes(call, &id)?;
@@ -295,7 +293,7 @@ impl Maker {
             target,
         };
         let created = self.make(call, &making, &arguments, making.was_free)?;
-        // A server may give it the handle of one that was removed, and tell times in whole seconds.
+        // A server may give it the handle of a removed one, and times in whole seconds.
         self.objects.node(&created.entry.id).lock().forget_link();
         self.dress(call, created, &given(attributes))
     }
@@ -335,8 +333,7 @@ impl Maker {
         self.dress(call, created, &given(attributes))
     }
 
-    /// `may_be_ours`: what is there after a repeated call, or one that failed, may have been made
-    /// by it.
+    /// `may_be_ours`: what exists after a repeated or failed call may be its work.
     fn make(
         &self,
         call: &Call<'_>,
@@ -365,7 +362,7 @@ impl Maker {
                 self.objects
                     .entry(call, id, attributes.as_ref(), answer.sent)?
             }
-            // The server need not tell the handle.
+            // The server need not return a handle.
             Ok(_) => self.namespace.ask_name(call, directory, name)?,
             Err(failure) => {
                 let (made, status) = (NameChange::Make(making.file_type), failure.status);
@@ -386,8 +383,8 @@ impl Maker {
         })
     }
 
-    /// Checks that what is there is all that was to be made by a call that was answered with
-    /// `status`: a link with that target, or something with the mode, which is set if it has not.
+    /// Checks that all of what a call answered with `status` was to make exists: a link with that
+    /// target, or something with the mode, which else is set.
     fn check_made(
         &self,
         call: &Call<'_>,
@@ -400,7 +397,7 @@ impl Maker {
             let (known, _) = self.objects.read_link(call, &found.id)?;
             return (known == target).then_some(*found).ok_or_else(refusal);
         }
-        // A directory may have one bit from the one it is in.
+        // A directory may inherit one bit.
         let is_directory = making.file_type.is_directory();
         let inherited = if is_directory { SET_GROUP_ID_BIT } else { 0 };
         let has_mode = |mode: &u32| (found.attributes.mode ^ mode) & !inherited == 0;
@@ -463,8 +460,8 @@ impl Maker {
     }
 }
 
-/// The answer to LINK. A server that reads the arguments as those of SYMLINK cannot make sense of
-/// them, and its answer has the body of SYMLINK, which is shorter: it makes no links at all.
+/// The answer to LINK. A server that reads the arguments as those of SYMLINK refuses them with the
+/// shorter body of SYMLINK: it makes no links.
 fn decode_link(decoder: &mut Decoder<'_>) -> xdr::Result<LinkReply> {
     let is_short = decoder.remaining() < LINK_FAILURE_BYTES_MIN;
     let reply: LinkReply = whole(decoder)?;
@@ -477,7 +474,7 @@ fn decode_link(decoder: &mut Decoder<'_>) -> xdr::Result<LinkReply> {
     }))
 }
 
-/// What is to be set of something new: the time is the server's by itself.
+/// What is to be set of something new: a server's time is set by itself.
 fn given(wanted: &SetAttributes) -> SetAttributes {
     let is_given = |time: &SetTime| matches!(time, SetTime::To(_));
     SetAttributes {
@@ -487,7 +484,6 @@ fn given(wanted: &SetAttributes) -> SetAttributes {
     }
 }
 
-/// A verifier that no other call has.
 fn fresh_verifier() -> [u8; 8] {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

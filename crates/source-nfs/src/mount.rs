@@ -27,29 +27,28 @@ use super::remote::{MountTier, Remote, RemoteStore};
 use super::root::Root;
 use super::url::Url;
 
-/// Least bytes of a page of a directory.
+/// Bounds of a page of a directory, unless one entry needs more.
 const DIRECTORY_BYTES_MIN: u32 = 32 << 10;
-/// Most bytes of a page of a directory, unless one entry needs more.
 const DIRECTORY_BYTES_MAX: u32 = 256 << 10;
-/// How long each step of mounting may take.
+/// Of each step of mounting.
 const MOUNT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest name, in bytes: what Linux takes.
+/// Linux's, in bytes.
 const NAME_BYTES_MAX: u32 = 255;
-/// What a link count of a server without PATHCONF may be.
+/// Of a server without PATHCONF.
 const LINKS_MAX: u32 = 32_000;
 /// How long a front may keep what a name means.
 const NAMES_FOR: Duration = Duration::from_secs(1);
-/// How long it may keep attributes. The kernel looks at them before each read(2), also of pages
-/// that it has: to answer each of these looks costs more than the reads do.
+/// How long a front may keep attributes. The kernel asks for them before each read(2), also of
+/// cached pages: to answer each time costs more than the reads.
 const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
 
-/// What the server said of the export.
+/// The server's description of the export.
 struct Volume {
     root: FileId,
     filesystem_id: u64,
     information: FsinfoOk,
     limits: Limits,
-    /// The least time of an answer: there is a first read whose window depends on it.
+    /// The least time of an answer: the window of the first read depends on it.
     latency: Duration,
 }
 
@@ -57,7 +56,7 @@ impl NfsFileSystem {
     /// Mounts an export. Its data goes through `cache`, which others may share.
     ///
     /// # Errors
-    /// With the export and the reason: the server cannot be reached, or refuses.
+    /// The export, and why: the server is unreachable, or refuses.
     pub fn mount(url: &Url, cache: &Cache) -> Result<Self, OpenError> {
         Self::mount_over(url, cache, None)
     }
@@ -65,7 +64,7 @@ impl NfsFileSystem {
     /// [`Self::mount`], with pages in a disk tier behind the cache.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Self::mount`].
     pub fn mount_over(
         url: &Url,
         cache: &Cache,
@@ -114,7 +113,6 @@ impl NfsFileSystem {
     }
 }
 
-/// The file system of an export that was given and described.
 fn assemble(
     client: Client,
     mounted: Mounted,
@@ -148,11 +146,10 @@ fn assemble(
     NfsFileSystem::new(objects, remote, store, volume.limits, directory_bytes)
 }
 
-/// How the cache treats the files of a mount.
 fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32) -> OpenOptions {
     let request_bytes = u64::from(read_bytes);
     options.read_ahead = match read_ahead {
-        // Switched off for the whole cache, it stays off.
+        // Off for the whole cache, it stays off.
         ReadAhead::Auto if options.read_ahead == ReadAheadRule::Off => ReadAheadRule::Off,
         ReadAhead::Auto => ReadAheadRule::Server { request_bytes },
         ReadAhead::Blocks(count) => ReadAheadRule::Blocks {
@@ -160,13 +157,13 @@ fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32
             count,
         },
     };
-    // How long to wait is decided by the calls.
+    // The calls decide how long to wait.
     options.read_timeout = Duration::MAX;
     options.write_timeout = Duration::MAX;
     options
 }
 
-/// Bytes of a transfer: what was asked for, or a lot, as far as the server takes it.
+/// Bytes of a transfer: those asked for, else many, as far as the server takes them.
 fn transfer(asked: Option<u32>, most: u32, preferred: u32) -> u32 {
     let most = if most == 0 { preferred } else { most };
     let wanted = asked.unwrap_or(TRANSFER_BYTES_MAX);
@@ -180,20 +177,18 @@ fn transfer(asked: Option<u32>, most: u32, preferred: u32) -> u32 {
 struct Asking<'a> {
     client: &'a Client,
     credential: EncodedCredential,
-    /// How long a question may take. The client of a hard mount would wait for ever.
+    /// Of a question. The client of a hard mount would wait without end.
     within: Duration,
-    /// The least time of an answer.
+    /// Of an answer.
     latency: Duration,
 }
 
-/// Why an export that was given cannot be used.
+/// Why an export that the server gave cannot be used.
 #[derive(Debug, PartialEq, Eq)]
 enum Unusable {
-    /// The caller is refused: its port, often.
+    /// The caller, often by its port.
     Denied,
-    /// The server speaks no version of ours.
     Version4Only,
-    /// In words.
     Other(String),
 }
 
@@ -235,7 +230,7 @@ impl Asking<'_> {
             let (sender, receiver) = mpsc::channel();
             let began = Instant::now();
             self.client.submit(call, move |outcome| {
-                // A receiver that is gone has waited long enough.
+                // The receiver may have given up.
                 let _ = sender.send(outcome.and_then(|reply| reply.decode_with(whole)));
             });
             let answer = receiver.recv_timeout(until.saturating_duration_since(began));
@@ -260,12 +255,12 @@ impl Asking<'_> {
     }
 }
 
-/// What a server tells of a limit: 0 is none that a file system can have.
+/// A limit; 0 is none that a file system can have.
 fn told(limit: Option<u32>) -> Option<u32> {
     limit.filter(|limit| *limit > 0)
 }
 
-/// Asks for the server's description of the export, or says why it cannot be had.
+/// Asks for the server's description of the export.
 fn ask_volume(
     (client, within): (&Client, Duration),
     root: &FileId,
@@ -313,7 +308,7 @@ fn ask_volume(
                 grain.nanoseconds.clamp(1, 1_000_000_000)
             },
             case_insensitive: pathconf.is_some_and(|known| known.case_insensitive),
-            // What an open has found out is not kept from programs: a front forgets at each open.
+            // A front forgets at each open, so that programs see what an open has found.
             coherence: Coherence {
                 attributes: ATTRIBUTES_FOR.min(ages.file_min).min(ages.directory_min),
                 names: NAMES_FOR.min(ages.directory_min),

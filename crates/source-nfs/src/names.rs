@@ -1,20 +1,19 @@
 //! What names mean: found, missing, and listed ones.
 //!
 //! **Problem.** A path of five names costs five round trips, each time, when nothing is remembered;
-//! and programs look for what is not there more often than for what is.
+//! and programs look for missing names more often than for others.
 //!
-//! **Rule.** A name is remembered with how often others have changed its directory. As long as
-//! nobody else changes it, which its attributes tell ([`super::attributes`]), that number stays and
-//! all its names are right, found and missing ones; changes of our own are entered. When another
-//! client has changed it, the number moves on, and with it all names of the directory are forgotten
-//! at once. How long attributes are believed is how long names are.
+//! **Rule.** A name is remembered with the number of changes that others have made to its
+//! directory. While attributes ([`super::attributes`]) report none, that number stays and all the
+//! directory's names are right, found and missing ones; changes of our own are entered. A change by
+//! another client raises the number, which forgets all names of the directory at once. Names are
+//! believed as long as attributes.
 //!
-//! Answers tell of a moment that has passed. What one says of a name is remembered when nothing has
-//! happened in the directory since the call was sent, other than the change that the call made.
-//! When other changes of ours were on their way with that one, the name is forgotten: nobody knows
-//! which was the last.
+//! Answers are of the past. A name in an answer is remembered when nothing has happened in the
+//! directory since the call was sent, other than the change that the call made. With other changes
+//! of ours on their way their order is unknown, and the name is forgotten.
 //!
-//! Listings with attributes fill it: the names of a page are those that will be asked for next.
+//! Listings with attributes fill this memory: programs ask for the names of a page next.
 //!
 //! **Known weakness.** A directory that others change all the time has no remembered names.
 
@@ -25,22 +24,21 @@ use super::attributes::Stamp;
 use super::node::Node;
 use super::objects::Generations;
 
-/// Names of one mount: see [`super::objects::NODES_MAX`]. Half of them fill a map well (7/8 of
-/// 2^15).
+/// Of one mount: see [`super::objects::NODES_MAX`]. Half of them fill a map well (7/8 of 2^15).
 pub(super) const NAMES_MAX: usize = 57_000;
 
-/// What a name means: this object, or nothing.
+/// An object, or nothing.
 pub(super) type Meaning = Option<FileId>;
 
 #[derive(Debug)]
 pub(super) struct Remembered {
-    /// How often others had changed the directory.
+    /// Changes by others in the directory, then.
     changes: u64,
-    /// The object, or nothing.
+    /// Or nothing.
     object: Option<CompactId>,
 }
 
-/// See the module's text. By directory and name, in one string of bytes.
+/// Names by directory and name, in one string of bytes.
 #[derive(Debug)]
 pub(super) struct Names(Mutex<Generations<Box<[u8]>, Remembered>>);
 
@@ -49,7 +47,7 @@ impl Names {
         Self(Mutex::new(Generations::new(names_max)))
     }
 
-    /// What is remembered of a name; nothing is, once its directory has moved on.
+    /// What is remembered of a name, unless others have changed its directory since.
     pub(super) fn find(&self, directory: &Node, name: &[u8]) -> Option<Meaning> {
         let mut names = self.0.lock();
         let found = names.get(&key(directory, name)[..])?;
@@ -57,7 +55,7 @@ impl Names {
         (found.changes == directory.stamp().changes).then(meaning)
     }
 
-    /// Remembers what a name meant at a stamp of its directory, if that has not changed since.
+    /// Remembers what a name meant at a stamp of its directory, if that is still the stamp.
     pub(super) fn learn(&self, directory: &Node, name: &[u8], meaning: Meaning, then: Stamp) {
         let mut names = self.0.lock();
         if directory.stamp() == then {
@@ -69,8 +67,8 @@ impl Names {
         }
     }
 
-    /// Remembers what a change of ours has made of a name, if it is known since when and nothing
-    /// has happened since then; else forgets it.
+    /// Remembers what a change of ours has made of a name, if nothing has happened since `since`;
+    /// else forgets it.
     pub(super) fn enter(
         &self,
         directory: &Node,
@@ -84,7 +82,6 @@ impl Names {
         }
     }
 
-    /// Forgets a name.
     pub(super) fn forget(&self, directory: &Node, name: &[u8]) {
         self.0.lock().remove(&key(directory, name)[..]);
     }

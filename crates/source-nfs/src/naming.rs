@@ -1,13 +1,11 @@
-//! What all calls have in common that change names of a directory, and their answers when they were
-//! sent twice.
+//! Calls that change names of a directory, and their answers when they were sent twice.
 //!
-//! **Problem.** A call whose answer was lost with its connection is sent again. When the server had
-//! done it the first time and remembers nothing of that, the second answer is an error: the name to
-//! be removed is gone, the name to be made is there.
+//! **Problem.** A call whose answer was lost with its connection is sent again. A server that had
+//! done it and does not remember that answers with an error: the name to remove is gone, the name
+//! to make exists.
 //!
-//! **Rule.** Such an answer to a call that was sent once is the truth. To one that was sent more
-//! often it is a doubt, and the name is looked up: when what is there is what the call would have
-//! made, the call has been done.
+//! **Rule.** To a call that was sent once such an answer is true. To a repeated one it is a doubt,
+//! and the name is looked up: when it means what the call would have made, the call has been done.
 //!
 //! | call | doubtful answer | proof |
 //! |---|---|---|
@@ -16,23 +14,23 @@
 //! | LINK | exists | the linked object |
 //! | MKDIR, SYMLINK, MKNOD, CREATE | exists | an object of that type, with that target |
 //!
-//! Some servers make what they are asked for, fail at its attributes, say that they have failed and
-//! leave it there. So the answers IO and SERVERFAULT to a call that makes something are doubts also
-//! when it was sent once, with the same proof. All other refusals are the truth: to be told by one
-//! that has no rights in a directory that a lock was made there which another client has is worse
-//! than any error.
+//! Some servers make what they are asked for, fail at its attributes, report the failure and leave
+//! the object. So IO and SERVERFAULT from a call that makes something are doubts even when it was
+//! sent once, with the same proof. All other refusals are true: success reported to a caller
+//! without rights in a directory, for a lock that another client has made there, is worse than any
+//! error.
 //!
-//! Something that was to be made is taken for ours only where the name was known to be free when
-//! the call was sent: else it may have been there all the time, as the lock of another program.
+//! Something that was to be made counts as ours only where the name was known to be free when the
+//! call was sent: else it may be older, as the lock of another program.
 //!
 //! CREATE that must not find the name is sent with a verifier of its own (RFC 1813 section 3.3.8),
-//! of which servers know by themselves that they have seen it: no answer to that is doubtful.
+//! by which servers recognise a repeated call: no answer to that is doubtful.
 //!
 //! **Known weaknesses.** When another client made the same since the name was found missing, which
 //! is believed for up to a minute (`acdirmax`), or moved or removed the same between the two calls,
-//! it and the caller are both told that they did it. A caller that did not look at the name before
-//! is told that it exists, though the call has made it. A SETATTR under a guard that was done
-//! already answers that the guard is out of date.
+//! both clients succeed. A caller that did not look at the name before may get "exists", though its
+//! call has made the object. A SETATTR under a guard that was done already answers that the guard
+//! is out of date.
 
 use pagewell_fs::{Call, Change, Entry, Error, FileId, FileType, Result};
 use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccData};
@@ -44,21 +42,20 @@ use super::convert;
 use super::lookup::Namespace;
 use super::node::Node;
 
-/// A change of a name.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NameChange {
-    /// A name was to go.
+    /// A name goes.
     Remove,
-    /// A name was to move, which meant this if that was known.
+    /// A name moves, of this object if known.
     Rename(Option<FileId>),
-    /// This was to have one more name.
+    /// This object gets one more name.
     Link(FileId),
-    /// Something of this type was to be made.
+    /// Something of this type is made.
     Make(FileType),
 }
 
 impl NameChange {
-    /// Whether a call may have been done although this was answered to it.
+    /// Whether a call may have been done in spite of this answer.
     pub(super) fn is_doubtful(&self, status: Status, was_resent: bool) -> bool {
         match (self, status) {
             (Self::Remove | Self::Rename(_), Status::NotFound)
@@ -68,7 +65,7 @@ impl NameChange {
         }
     }
 
-    /// Whether what is found at the name, at the new one of a rename, proves that it was.
+    /// Whether what is found at the (new) name proves the change.
     fn is_proven_by(&self, found: Option<&Entry>) -> bool {
         match (self, found) {
             (Self::Remove, found) => found.is_none(),
@@ -80,22 +77,20 @@ impl NameChange {
     }
 }
 
-/// The body of an answer that has the same one whether all went well or not.
+/// The body of an answer, of either kind.
 pub(super) fn either<T>(reply: &Reply<T, T>) -> &T {
     reply.as_ref().unwrap_or_else(|failure| &failure.body)
 }
 
-/// A name in a directory, as calls name it.
 pub(super) fn operation<'a>(directory: &'a FileId, name: &'a [u8]) -> DirectoryOperation<'a> {
     let directory = convert::handle(directory);
     DirectoryOperation { directory, name }
 }
 
 impl Namespace {
-    /// Makes a call that changes names of one directory. `wcc` finds in the answer what it says of
-    /// the directory. Besides the answer what became of the directory, and its stamp then, unless
-    /// other changes of ours were on their way together with this one: what their order was nobody
-    /// knows.
+    /// Makes a call that changes names of one directory. `wcc` finds the directory's states in the
+    /// answer. Returns the answer, the directory's change, and its stamp then, unless other changes
+    /// of ours were on their way: their order is unknown.
     pub(super) fn change_names<T, F: Default>(
         &self,
         call: &Call<'_>,
@@ -120,8 +115,8 @@ impl Namespace {
         Ok((answer, change, since))
     }
 
-    /// Takes a refusal that is doubtful for success when the call has been done, as is proven by
-    /// what is at the name now: that, or none.
+    /// Takes a doubtful refusal for success when the object at the name, or none, proves that the
+    /// call has been done; returns that.
     pub(super) fn prove(
         &self,
         call: &Call<'_>,

@@ -1,12 +1,11 @@
 //! One remote object: what is known of it, and what was done to it and not sent to the server yet.
 //!
 //! **Which attributes are the newest.** Answers overtake each other. Each call has a moment, taken
-//! when it is sent, from one clock for the whole mount; so has each time attributes are believed. A
-//! call that was sent after that moment is newer; one that was on its way then is newer only if its
-//! times say so. Everything else is thrown away. Where the server's clock ticks slowly, times say
-//! nothing of the order, and the larger of two files passes for the newer one; and times can be set
-//! to the past. So after attributes of it were set, its length among them, what was on its way then
-//! is thrown away, whatever it says.
+//! when it is sent, from one clock of the mount; so has each time attributes are believed. A call
+//! that was sent after that moment is newer; one that was on its way then is newer only if its
+//! times say so. Where the server's clock ticks slowly, the larger of two files with equal times
+//! counts as newer. Times can be set to the past: what was on its way when attributes were set, the
+//! length among them, is ignored, whatever it reports.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -23,27 +22,25 @@ use super::attributes::{Consistency, Length, Moment, Reported, Stamp, Verdict, n
 use super::failures::Failures;
 use super::silly::Silly;
 
-/// Longest target of a symbolic link that is remembered, in bytes.
+/// Of a symbolic link that is remembered.
 const LINK_BYTES_MAX: usize = 256;
-/// Users whose access is remembered, for each object.
+/// Of each object.
 const ACCESS_MAX: usize = 8;
 
-/// What one user may do.
 #[derive(Clone, Debug)]
 pub(super) struct Granted {
     credentials: Credentials,
     granted: Access,
-    /// Of the object, when it was asked.
+    /// Of the object, when it was asked for.
     of: Rights,
-    /// Until when it is believed: what else decides (the groups of users, say) shows nowhere.
+    /// The end of belief: other causes (the groups of users, say) show nowhere.
     until: Instant,
 }
 
-/// What decides who may do what with an object: its mode, owner and group, and how often others
-/// have changed it, its access control list perhaps.
+/// What decides about access to an object: its mode, owner and group, and the changes by others,
+/// perhaps of its access control list.
 pub(super) type Rights = ((u32, u32, u32), u64);
 
-/// A user, and what calls for that user begin with.
 #[derive(Clone, Debug)]
 pub(super) struct User {
     pub credentials: Credentials,
@@ -51,7 +48,6 @@ pub(super) struct User {
 }
 
 impl Uncommitted {
-    /// What the server has taken with this verifier.
     pub(super) fn new(verifier: [u8; 8]) -> Self {
         let differs = false;
         Self { verifier, differs }
@@ -59,7 +55,6 @@ impl Uncommitted {
 }
 
 impl User {
-    /// Whether that is the user with these credentials.
     pub(super) fn is(user: Option<&Arc<Self>>, credentials: &Credentials) -> bool {
         user.is_some_and(|user| user.credentials == *credentials)
     }
@@ -72,13 +67,13 @@ fn mode_and_owner(attributes: &Attributes) -> (u32, u32, u32) {
 /// Unstable writes that the server has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uncommitted {
-    /// What it said with the first.
+    /// That of the first.
     pub verifier: [u8; 8],
-    /// Whether it has said something else since: what was before that is gone.
+    /// A later one was different: the server has forgotten what was before.
     pub differs: bool,
 }
 
-/// A state of a file, and how often calls of ours had changed it then.
+/// A state of a file, and the number of our changes then.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quiet {
     pub state: WccAttributes,
@@ -86,35 +81,35 @@ pub(super) struct Quiet {
     own_changes: u64,
 }
 
-/// What changes of a node.
+/// The changing part of a node.
 #[derive(Debug, Default)]
 pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
-    /// When they were, and when the call was sent that reported them.
+    /// When they were believed, and when their call was sent.
     at: Moment,
     sent: Moment,
-    /// The user that made it here, and the owner that the server has given it.
+    /// The user that made it here, and the owner from the server.
     maker: Option<(u32, u32)>,
-    /// When its attributes were set: nothing of before tells what they are.
+    /// When its attributes were set: older reports are ignored.
     set_at: Moment,
     /// When a change of ours was answered without attributes: what was on its way then may be of
     /// before or after.
     unreported_at: Moment,
     consistency: Consistency,
-    /// How often another client has changed it.
+    /// Changes by other clients.
     changes: u64,
     /// As a file: another client may have changed it beside us.
     is_in_question: bool,
-    /// [`Self::changes`] when the cached data was known to be right.
+    /// [`Self::changes`] when the cached data was right.
     data_changes: u64,
     /// [`Self::changes`] at the last open.
     changes_at_open: Option<u64>,
-    /// Changes of names in it that are ours, begun or ended.
+    /// Changes of names in it by us, begun or ended.
     own_changes: u64,
     length: Length,
-    /// READs that met an end where none was known, and reported no attributes.
+    /// READs that met an unknown end, without attributes.
     unexpected_ends: u64,
-    /// Data of it was read or written, and may be cached.
+    /// Data was read or written, and may be cached.
     has_data: bool,
     /// Reads of its data on their way.
     readers: u32,
@@ -122,15 +117,15 @@ pub(super) struct State {
     failures: Failures,
     /// Writes that the server has refused for good.
     losses: u64,
-    /// The user that has read data last: see [`Self::reads_for`].
+    /// The last reader: see [`Self::reads_for`].
     reader: Option<Arc<User>>,
-    /// The user that wrote all of it that may not be safe at the server.
+    /// Wrote all of it that may not be safe at the server.
     writer: Option<Arc<User>>,
     access: Vec<Granted>,
-    /// As a symbolic link: its target, and its time of change when that was asked for.
+    /// As a symbolic link: its target, and its time of change then.
     link: Option<Box<(Timestamp, Box<[u8]>)>>,
     opens: u32,
-    /// Its last name is gone: what cannot be written any more is nobody's loss.
+    /// Its last name is gone: unwritten data is no loss.
     is_removed: bool,
     silly: Option<Box<Silly>>,
     cookie_verifier: [u8; 8],
@@ -157,12 +152,11 @@ impl Node {
         }
     }
 
-    /// The handle.
     pub(super) fn id(&self) -> &FileId {
         &self.id
     }
 
-    /// Tells nodes apart, also those of one handle at different times.
+    /// Unique, also among nodes of one handle at different times.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -172,12 +166,12 @@ impl Node {
         &self.data
     }
 
-    /// Its data in the page cache, once it was read or written.
+    /// Its data in the page cache, once read or written.
     pub(super) fn object(&self) -> Option<&CachedObject> {
         self.bytes.get().map(Bytes::object)
     }
 
-    /// Its data in the page cache, which `open` opens at the first read or write.
+    /// Its data in the page cache; `open` opens it once.
     pub(super) fn bytes(&self, open: impl FnOnce() -> Bytes) -> &Bytes {
         self.bytes.get_or_init(open)
     }
@@ -186,15 +180,14 @@ impl Node {
         self.state.lock()
     }
 
-    /// Whether nothing depends on it any more: it has no data in memory, and none that may not be
-    /// safe at the server.
+    /// Whether nothing depends on it: no data in memory, and none unsafe at the server.
     pub(super) fn may_be_forgotten(&self) -> bool {
         let has_pages = self.object().is_some_and(CachedObject::has_pages);
         !has_pages && !self.lock().is_uncommitted()
     }
 
-    /// Takes attributes that a call reported which changed nothing. They are stale when they are
-    /// those of another object: the handle means nothing any more.
+    /// Takes attributes from a call that changed nothing. Those of another object make the handle
+    /// stale.
     pub(super) fn look(&self, reported: &Reported) -> Result<()> {
         let mut state = self.lock();
         if state.is_another(reported) {
@@ -215,9 +208,9 @@ impl Node {
         state.stamp()
     }
 
-    /// It was answered now, with these states as far as they were reported. Besides the stamp of
-    /// then the attributes after it, if the answer has reported them and nothing newer is known, or
-    /// stale as in [`Self::look`].
+    /// The call was answered now, with these states as far as reported. Returns the attributes
+    /// after it, if the answer has reported them and nothing newer is known, or stale as in
+    /// [`Self::look`]; and the stamp.
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
@@ -244,19 +237,18 @@ impl Node {
         (Ok(after), state.stamp())
     }
 
-    /// [`Self::end_change`] of a call that was not answered.
+    /// [`Self::end_change`] without an answer.
     pub(super) fn end_unanswered(&self, now: Moment) {
         let _ = self.end_change(None, None, now);
     }
 
-    /// A name of it was made, moved or removed by us.
+    /// We have made, moved or removed a name of it.
     pub(super) fn excuse(&self) {
         let mut state = self.lock();
         state.consistency.excuse();
         state.doubt();
     }
 
-    /// As a directory.
     pub(super) fn stamp(&self) -> Stamp {
         self.lock().stamp()
     }
@@ -270,7 +262,7 @@ impl State {
         }
     }
 
-    /// How often another client has changed it.
+    /// By other clients.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
@@ -297,7 +289,7 @@ impl State {
             .is_some_and(|(known, _)| known.file_type != reported.file_type)
     }
 
-    /// Believes attributes if they are the newest; says whether they are.
+    /// Believes attributes if they are the newest, and returns whether.
     fn take(&mut self, reported: &Reported) -> bool {
         if let Some((known, _)) = &self.believed {
             let newer = newness(&reported.attributes.wcc()) > newness(&known.wcc());
@@ -310,7 +302,7 @@ impl State {
             }
             if reported.sent <= self.at && !newer {
                 if mode_and_owner(known) != mode_and_owner(&reported.attributes) {
-                    // Within one tick nobody knows which they are now.
+                    // Within one tick the order is unknown.
                     self.doubt();
                 }
                 return false;
@@ -337,7 +329,6 @@ impl State {
         }
     }
 
-    /// Another client has changed it.
     pub(super) fn changed_by_others(&mut self) {
         self.changes += 1;
     }
@@ -347,22 +338,22 @@ impl State {
         known.is_some_and(|(known, _)| known.file_type.is_directory())
     }
 
-    /// What another client may have changed counts as changed from here on: not at once, as a
-    /// program that writes and reads would then be slowed down again and again by its own writes,
-    /// but for a program that opens the file, or looks when it is time to ask.
+    /// Counts what another client may have changed as changed. Not at once, since a program that
+    /// writes and reads would be slowed down by its own writes, but when a program opens the file,
+    /// or belief has ended.
     pub(super) fn end_question(&mut self) {
         if std::mem::take(&mut self.is_in_question) {
             self.changed_by_others();
         }
     }
 
-    /// Whether it cannot be told yet what has changed it.
+    /// Whether the author of a change is unknown yet.
     pub(super) fn is_undecided(&self) -> bool {
         self.consistency.is_undecided()
     }
 
-    /// What is known of it, believed or not. It lacks the times of writes that the server has not
-    /// answered: then, and when it is not believed, nobody is to keep it.
+    /// What is known of it, believed or not. It lacks the times of unanswered writes: then, and
+    /// without belief, a front must not keep it.
     pub(super) fn known(&self) -> Option<Attributes> {
         let (mut attributes, until) = self.believed?;
         let lacks_writes =
@@ -371,14 +362,14 @@ impl State {
             !lacks_writes && !self.consistency.is_changing() && Instant::now() < until;
         attributes.size = self.length.get();
         if self.silly.is_some() {
-            // The name that it has is one that nobody gave it.
+            // Its name is not one that a program gave it.
             attributes.link_count = attributes.link_count.saturating_sub(1);
         }
         Some(attributes)
     }
 
-    /// The newest state that is known, where no call of ours may have made another since, and
-    /// everything of it is safe at the server.
+    /// The newest known state, where no call of ours may have made another since, and all of the
+    /// file is safe at the server.
     pub(super) fn quiet(&self) -> Option<Quiet> {
         let (known, _) = self.believed?;
         let is_of_now = self.sent > self.unreported_at.max(self.set_at);
@@ -395,8 +386,7 @@ impl State {
         self.own_changes == quiet.own_changes
     }
 
-    /// What is left of a directory that programs have open and that has no name any more: the
-    /// server knows nothing of it.
+    /// What is left of an open directory without a name: the server knows nothing of it.
     pub(super) fn remains(&self) -> Option<Attributes> {
         let (attributes, _) = self.believed.filter(|_| self.is_removed)?;
         attributes.file_type.is_directory().then_some(Attributes {
@@ -406,21 +396,19 @@ impl State {
         })
     }
 
-    /// What is believed of it.
     pub(super) fn believed(&self) -> Option<Attributes> {
         let (_, until) = self.believed?;
         (Instant::now() < until).then(|| self.known()).flatten()
     }
 
-    /// The next one that looks is to ask.
+    /// Ends belief.
     pub(super) fn doubt(&mut self) {
         if let Some((_, until)) = &mut self.believed {
             *until = Instant::now();
         }
     }
 
-    /// Attributes of it were set at the server, as is known now; they were reported with the
-    /// answer, or not.
+    /// Attributes of it were set at the server, and reported with the answer or not.
     pub(super) fn was_set(&mut self, now: Moment, is_reported: bool) {
         self.set_at = now;
         if !is_reported {
@@ -428,7 +416,7 @@ impl State {
         }
     }
 
-    /// Its length was set at the server, as is known now.
+    /// Its length was set at the server.
     pub(super) fn cut(&mut self, size: u64, now: Moment) {
         self.set_at = now;
         self.length.cut(size);
@@ -437,13 +425,13 @@ impl State {
         }
     }
 
-    /// A program has opened it. Whether no other client has changed it since the open before.
+    /// A program has opened it. Whether no other client has changed it since the last open.
     pub(super) fn open(&mut self) -> bool {
         self.opens += 1;
         self.changes_at_open.replace(self.changes) == Some(self.changes)
     }
 
-    /// A program has closed it. The hidden name to be removed, when that was the last.
+    /// A program has closed it. Returns the hidden name at the last close.
     pub(super) fn close(&mut self) -> Option<Box<Silly>> {
         self.opens = self.opens.saturating_sub(1);
         let is_last = self.opens == 0;
@@ -452,23 +440,22 @@ impl State {
         self.silly.take_if(|_| is_last)
     }
 
-    /// How many times it is open.
     pub(super) fn opens(&self) -> u32 {
         self.opens
     }
 
-    /// Its name is gone. A directory that is open stays what it was, and is empty.
+    /// Its name is gone. An open directory stays, empty.
     pub(super) fn outlive(&mut self) {
         self.is_removed |= self.is_directory() && self.opens > 0;
     }
 
-    /// Its last name is gone, and the server has none of it: what was not written is dropped.
+    /// Its last name is gone, and the server has none of it: unwritten data is dropped.
     pub(super) fn was_removed(&mut self) {
         self.is_removed = true;
         self.uncommitted = None;
     }
 
-    /// Whether its last name was moved away because it is open.
+    /// Whether its last name was moved because it is open.
     pub(super) fn is_hidden(&self) -> bool {
         self.silly.is_some()
     }
@@ -478,13 +465,12 @@ impl State {
         self.silly = Some(silly);
     }
 
-    /// Takes the hidden name.
     pub(super) fn take_hidden(&mut self) -> Option<Box<Silly>> {
         self.silly.take()
     }
 
-    /// Counts a read of its data by this user, for which it is read from here on. How many reads
-    /// had met an unexpected end before.
+    /// Counts a read by this user, for which data is read from here on. Returns earlier
+    /// [`Self::unexpected_ends`].
     pub(super) fn begin_read(
         &mut self,
         credentials: &Credentials,
@@ -502,24 +488,22 @@ impl State {
         self.readers = self.readers.saturating_sub(1);
     }
 
-    /// READs that met an end where none was known, and reported no attributes.
     pub(super) fn unexpected_ends(&self) -> u64 {
         self.unexpected_ends
     }
 
-    /// A READ has met an end where none was known, and reported no attributes.
     pub(super) fn met_unexpected_end(&mut self) {
         self.unexpected_ends += 1;
         self.doubt();
     }
 
-    /// Whether data that this many users were refused may be read once more, for a write: no user
-    /// reads now.
+    /// Whether data may be read again for a write, after this many refused users: no user reads
+    /// now.
     pub(super) fn may_read_for_a_write(&self, refusals: usize) -> bool {
         self.readers == 0 && self.writer.is_some() && self.reads_for(refusals).is_some()
     }
 
-    /// Its data is written by this user. Whether everything that may not be safe is that user's.
+    /// Whether all data that may not be safe was written by this user, which writes now.
     pub(super) fn begin_write(
         &mut self,
         credentials: &Credentials,
@@ -530,7 +514,6 @@ impl State {
         User::is(Some(writer), credentials)
     }
 
-    /// The user on whose behalf it is written.
     pub(super) fn writer(&self) -> Option<&Arc<User>> {
         self.writer.as_ref()
     }
@@ -546,7 +529,6 @@ impl State {
         known.differs |= first != verifier || known.verifier != verifier;
     }
 
-    /// Takes the record of unstable writes.
     pub(super) fn take_uncommitted(&mut self) -> Option<Uncommitted> {
         self.uncommitted.take()
     }
@@ -564,7 +546,6 @@ impl State {
         true
     }
 
-    /// Writes that the server has refused for good.
     pub(super) fn losses(&self) -> u64 {
         self.losses
     }
@@ -577,7 +558,6 @@ impl State {
         &mut self.failures
     }
 
-    /// What the server has refused has left the cache.
     pub(super) fn forgot_refused(&mut self) {
         if self.failures.left_cache() {
             self.changes += 1;
@@ -586,26 +566,26 @@ impl State {
         }
     }
 
-    /// Whether something of its data may not be safe at the server yet.
+    /// Whether some of its data may not be safe at the server yet.
     pub(super) fn is_uncommitted(&self) -> bool {
         self.length.is_uncommitted() || self.uncommitted.is_some()
     }
 
-    /// For whom data is read after so many users were refused it: for the one that has read last,
-    /// for the one that writes, as many small pieces need it, and then (nothing) for the process.
+    /// The user that data is read for after this many refusals: the last reader, then the writer,
+    /// as writes of parts of pages need it, then (`None`) the process.
     pub(super) fn reads_for(&self, refusals: usize) -> Option<&Arc<User>> {
         let users = [&self.reader, &self.writer];
         users.into_iter().flatten().nth(refusals)
     }
 
-    /// Its data is read or written. What is cached from now on is of what is known now.
+    /// What is cached from now on is of the state that is known now.
     fn use_data(&mut self) {
         if !std::mem::replace(&mut self.has_data, true) {
             self.data_changes = self.changes;
         }
     }
 
-    /// What was cached when another client had changed it this often was thrown away.
+    /// Data cached after this many changes was discarded.
     pub(super) fn threw_away(&mut self, changes: u64) {
         self.data_changes = changes;
     }
@@ -615,32 +595,30 @@ impl State {
         self.has_data && self.data_changes != self.changes
     }
 
-    /// As a symbolic link: its target, as far as it is believed.
+    /// The target of a symbolic link, if believed.
     pub(super) fn link(&self) -> Option<(Vec<u8>, Attributes)> {
         let believed = self.believed()?;
         let (changed, target) = self.link.as_deref()?;
         (*changed == believed.changed).then(|| (target.to_vec(), believed))
     }
 
-    /// Remembers the target of a symbolic link.
     pub(super) fn keep_link(&mut self, target: &[u8], attributes: &Attributes) {
         if target.len() <= LINK_BYTES_MAX {
             self.link = Some(Box::new((attributes.changed, target.into())));
         }
     }
 
-    /// Forgets the target: what has this handle now is another symbolic link.
+    /// The handle now is that of another symbolic link.
     pub(super) fn forget_link(&mut self) {
         self.link = None;
     }
 
-    /// Notes that a user has just made it.
     pub(super) fn made(&mut self, credentials: &Credentials, attributes: &Attributes) {
         self.maker = Some((credentials.uid, attributes.uid));
     }
 
-    /// Whether a user made it here: to the server it is that user's own, though it may call the
-    /// user otherwise (root squash).
+    /// Whether a user made it here: it is that user's own even where the server knows the user by
+    /// another number (root squash).
     pub(super) fn is_made_by(&self, credentials: &Credentials, attributes: &Attributes) -> bool {
         self.maker == Some((credentials.uid, attributes.uid))
     }
@@ -654,14 +632,13 @@ impl State {
         (Instant::now() < found.until).then_some(found.granted)
     }
 
-    /// What decides who may do what with it, as far as is known.
     pub(super) fn rights(&self) -> Option<Rights> {
         let (attributes, _) = self.believed.as_ref()?;
         Some((mode_and_owner(attributes), self.changes))
     }
 
-    /// Remembers all that a user may do, which was asked when it had these rights. It is believed
-    /// as long as the attributes are that came with the answer.
+    /// Remembers all that a user may do, asked when the object had these rights, and believed as
+    /// long as the attributes of the answer.
     pub(super) fn grant(&mut self, credentials: &Credentials, granted: Access, of: Option<Rights>) {
         let (Some(of), Some((_, until))) = (of, self.believed) else {
             return;
@@ -670,7 +647,7 @@ impl State {
         if self.access.len() == ACCESS_MAX {
             self.access.remove(0);
         }
-        // Of most objects one user wants something.
+        // Most objects have one user.
         self.access.reserve_exact(1);
         self.access.push(Granted {
             credentials: credentials.clone(),

@@ -1,6 +1,5 @@
-//! The objects of a mount that something is known of, and what the server says of single ones:
-//! attributes, access, targets of symbolic links; and the root, which gets another handle when its
-//! server forgets the one it had.
+//! The known objects of a mount, and the server's answers about single ones: attributes, access,
+//! targets of symbolic links; and the root.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -26,17 +25,16 @@ use super::node::{Node, User};
 use super::root::Root;
 
 /// Objects of one mount that may be forgotten. With [`super::names::NAMES_MAX`] names and
-/// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may
-/// have beside its cache.
+/// [`super::pages::BYTES_MAX`] of listings they take less than the 64 MiB that a mount may have
+/// beside its cache.
 pub(super) const NODES_MAX: usize = 30_000;
 
-/// Files with an error that was not reported which are kept for that.
+/// Files that are kept for an unreported error.
 const FAILED_MAX: usize = 1000;
 
-/// So many forgotten objects are worth telling the allocator.
+/// Forgotten objects between two calls of the allocator.
 const FORGOTTEN_MANY: usize = NODES_MAX / 2;
 
-/// The objects of a mount, and the calls that ask for them.
 pub(super) struct Objects {
     calls: Arc<Calls>,
     files: Arc<Files>,
@@ -60,12 +58,11 @@ impl Objects {
         &self.root
     }
 
-    /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
         self.files.node(id)
     }
 
-    /// Attributes that are believed, or asked for now.
+    /// Those believed, or asked for now.
     pub(super) fn attributes_of(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         let state = node.lock();
         if let Some(believed) = state.remains().or_else(|| state.believed()) {
@@ -76,7 +73,7 @@ impl Objects {
         self.ask_attributes(call, node)
     }
 
-    /// Attributes, asked for now.
+    /// Asked for now.
     pub(super) fn ask_attributes(&self, call: &Call<'_>, node: &Node) -> Result<Attributes> {
         may_wait(call)?;
         names::CLIENT_ATTRIBUTE_MISSES.add(1);
@@ -93,7 +90,7 @@ impl Objects {
         state.known().ok_or(Error::Stale)
     }
 
-    /// An object that an answer names, with the attributes that it brings, or that are asked for.
+    /// An object in an answer, with its attributes there, else asked for.
     pub(super) fn entry(
         &self,
         call: &Call<'_>,
@@ -104,12 +101,12 @@ impl Objects {
         let id = self.root.object_of(id);
         let mut node = self.node(&id);
         if self.files.look(&node, attributes, sent).is_err() {
-            // A server that uses handles again: what was known is of another object.
+            // The server uses handles again: what was known is of another object.
             node = self.node(&id);
             self.files.look(&node, attributes, sent)?;
         }
         if attributes.is_none() {
-            // It may have changed since it was looked at: CREATE leaves a longer file as it is.
+            // It may have changed since: CREATE leaves a longer file as it is.
             node.lock().doubt();
         }
         let known = attributes.and_then(|_| node.lock().known());
@@ -117,7 +114,6 @@ impl Objects {
         Ok(Entry { id, attributes })
     }
 
-    /// The directory of an identifier.
     pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Node>> {
         let node = self.node(id);
         let attributes = self.attributes_of(call, &node)?;
@@ -130,7 +126,6 @@ impl Objects {
         }
     }
 
-    /// The user that makes a call.
     pub(super) fn user(&self, call: &Call<'_>) -> Arc<User> {
         Arc::new(User {
             credentials: call.credentials.clone(),
@@ -138,13 +133,13 @@ impl Objects {
         })
     }
 
-    /// What a caller may do of what it wants.
+    /// What a caller may do, of what it wants.
     pub(super) fn granted(&self, call: &Call<'_>, node: &Node, wanted: Access) -> Result<Access> {
         let state = node.lock();
         if let Some(granted) = state.granted(call.credentials) {
             return Ok(granted & wanted);
         }
-        // What is known when the answer has come may be newer than the answer.
+        // Rights of when the answer comes may be newer than the answer.
         let of = state.rights();
         drop(state);
         may_wait(call)?;
@@ -174,8 +169,7 @@ impl Objects {
         }
     }
 
-    /// [`Self::check`] of a regular file whose owner may whatever its mode says
-    /// (RFC 1813 section 4.4).
+    /// [`Self::check`] of a regular file. Its owner may, whatever its mode (RFC 1813 section 4.4).
     pub(super) fn check_data(&self, call: &Call<'_>, node: &Node, any_of: Access) -> Result<()> {
         let attributes = self.attributes_of(call, node)?;
         match attributes.file_type {
@@ -250,8 +244,8 @@ impl Objects {
         })
     }
 
-    /// Does `work` with these objects for a caller; once more when the root is among them, was
-    /// stale, and has another handle now.
+    /// Does `work` with these objects; again when the root is among them, was stale, and has
+    /// another handle now.
     pub(super) fn with_root<T>(
         &self,
         call: &Call<'_>,
@@ -271,8 +265,8 @@ impl Objects {
         work()
     }
 
-    /// Forgets what was known of the root under its last handle, and learns what the server calls
-    /// its file system now.
+    /// Forgets what was known of the root under its last handle, and learns its file system's
+    /// number.
     fn begin_anew(&self, call: &Call<'_>) -> Result<()> {
         let node = self.node(self.root.id());
         let mut state = node.lock();
@@ -291,28 +285,27 @@ impl Objects {
     }
 }
 
-/// The error that a caller gets when the server refuses something of an object. All that is known
-/// of the object is in doubt then.
+/// The caller's error when the server refuses something of an object. Its attributes are in doubt
+/// then.
 pub(super) fn refused(node: &Node, status: Status) -> Error {
     node.lock().doubt();
     convert::error_of_object(status)
 }
 
-/// What is known of each. An object is forgotten when it was not used for long and nothing depends
-/// on it: no program has it open, none of its data is in memory, and all that was written to it is
-/// safe at the server.
+/// The known objects. One is forgotten when it was not used for long and nothing depends on it: no
+/// program has it open, none of its data is in memory, and all of its data is safe at the server.
 pub(super) struct Files {
     calls: Arc<Calls>,
     nodes: Shards<Generations<CompactId, Arc<Node>>>,
     hasher: RandomState,
-    /// Nodes forgotten since the allocator gave memory back.
+    /// Since the allocator gave memory back.
     forgotten: AtomicUsize,
     next_number: AtomicU64,
-    /// Those that mean another object by now, as long as something of the old one is in memory:
-    /// what was written to it is still to be sent.
+    /// Nodes of handles that mean other objects now, while some of their data is in memory: it is
+    /// still to be sent.
     replaced: Mutex<Vec<Arc<Node>>>,
-    /// Those with an error that was not reported, or [`FAILED_MAX`] of them: the error of another
-    /// is reported as long as its file is remembered.
+    /// Those with an unreported error, at most [`FAILED_MAX`]: the error of another is reported as
+    /// long as its file is remembered.
     failed: Mutex<HashMap<u64, Arc<Node>>>,
 }
 
@@ -333,7 +326,6 @@ impl Files {
         self.nodes.lock(self.hasher.hash_one(key))
     }
 
-    /// The object of an identifier.
     pub(super) fn node(&self, id: &FileId) -> Arc<Node> {
         let key = CompactId::new(id);
         let mut nodes = self.nodes(&key);
@@ -342,7 +334,7 @@ impl Files {
         }
         let number = self.next_number.fetch_add(1, Ordering::Relaxed);
         let node = Arc::new(Node::new(*id, number));
-        // A thread that has it besides the table needs it to stay the only one of its identifier.
+        // A thread that has it needs it to stay the only one of its identifier.
         let may_go = |node: &Arc<Node>| Arc::strong_count(node) == 1 && node.may_be_forgotten();
         let forgotten = nodes.put(key, node.clone(), may_go);
         drop(nodes);
@@ -350,7 +342,7 @@ impl Files {
             && self.forgotten.fetch_add(forgotten, Ordering::Relaxed) + forgotten >= FORGOTTEN_MANY
         {
             self.forgotten.store(0, Ordering::Relaxed);
-            // Of what lies between them much is free as well.
+            // Much between them is free as well.
             pagewell_fs::trim::give_back();
         }
         node
@@ -375,8 +367,7 @@ impl Files {
         }
     }
 
-    /// Takes attributes that came with the answer to a call that changed nothing. An object that is
-    /// another now is forgotten.
+    /// Takes attributes from a call that changed nothing. Forgets an object that is another now.
     pub(super) fn look(
         &self,
         node: &Node,
@@ -390,7 +381,7 @@ impl Files {
         looked.inspect_err(|_| self.forget(node))
     }
 
-    /// Takes what an answer says of an object that the call has changed. Besides the stamp of then.
+    /// Takes the states of an object from a call that changed it. Returns its change and stamp.
     pub(super) fn end_change(&self, node: &Node, wcc: &WccData, sent: Moment) -> (Change, Stamp) {
         let reported = wcc
             .after
@@ -402,7 +393,6 @@ impl Files {
         (Change { before, after }, stamp)
     }
 
-    /// A file has an error that was not reported.
     pub(super) fn note_failed(&self, node: &Arc<Node>) {
         let mut failed = self.failed.lock();
         if failed.len() < FAILED_MAX {
@@ -410,12 +400,10 @@ impl Files {
         }
     }
 
-    /// It was reported to a program.
     pub(super) fn was_reported(&self, node: &Node) {
         self.failed.lock().remove(&node.number());
     }
 
-    /// Those whose error was not reported.
     pub(super) fn failed(&self) -> Vec<Arc<Node>> {
         self.failed.lock().values().cloned().collect()
     }
@@ -426,28 +414,28 @@ impl Files {
 /// **Rule.** There are two maps, the young and the old. What is put in or found goes to the young
 /// one. When that holds half of the limit, the old one is forgotten and the young one becomes old.
 /// So whatever was used within the last half of the limit's insertions is there, at the cost of one
-/// map operation and without lists. What may not be forgotten is carried over, and does not count:
-/// until the next time half of the limit has to come anew, so that each is paid for.
+/// map operation and without lists. What must stay is carried over, and does not count: until the
+/// next time half of the limit has to come anew, so that each is paid for.
 ///
 /// ```text
 ///   put, found ──> young ──half full──> old ──half full──> forgotten
-///                    ^                   │ found, or may not go
+///                    ^                   │ found, or must stay
 ///                    └───────────────────┘
 /// ```
 ///
-/// **Known weakness.** Forgetting is done at once for half of all entries, and those that may not
-/// go are moved each time.
+/// **Known weakness.** Half of all entries are forgotten at once, and those that must stay are
+/// moved each time.
 #[derive(Debug)]
 pub(super) struct Generations<K, V> {
     young: HashMap<K, V>,
     old: HashMap<K, V>,
     half: usize,
-    /// Those of the young ones that may not go and were carried over.
+    /// Those that were carried over.
     carried: usize,
 }
 
 impl<K: Eq + Hash, V> Generations<K, V> {
-    /// At most so many entries, those that may not go left out.
+    /// At most so many entries, besides those that must stay.
     pub(super) fn new(entries_max: usize) -> Self {
         Self {
             young: HashMap::new(),
@@ -457,7 +445,6 @@ impl<K: Eq + Hash, V> Generations<K, V> {
         }
     }
 
-    /// Entries.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.young.len() + self.old.len()
@@ -470,14 +457,14 @@ impl<K: Eq + Hash, V> Generations<K, V> {
         Q: Eq + Hash + ?Sized,
     {
         if let Some((key, value)) = self.old.remove_entry(key) {
-            // It takes a place that an entry of its own had: nothing grows.
+            // In the place of its own: nothing grows.
             self.young.insert(key, value);
         }
         self.young.get_mut(key)
     }
 
-    /// Puts an entry in; those of the old generation for which `may_go` are forgotten when there
-    /// are too many. Returns how many were.
+    /// Puts an entry in; when there are too many, forgets those of the old generation that
+    /// `may_go`. Returns how many.
     pub(super) fn put(&mut self, key: K, value: V, may_go: impl Fn(&V) -> bool) -> usize {
         self.old.remove(&key);
         let mut forgotten = 0;
@@ -494,7 +481,6 @@ impl<K: Eq + Hash, V> Generations<K, V> {
         forgotten
     }
 
-    /// Takes an entry out.
     pub(super) fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,

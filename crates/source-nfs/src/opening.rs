@@ -1,9 +1,9 @@
 //! Opening and closing: what one program wrote and closed, another that opens it later sees.
 //!
-//! An open asks for the attributes, whatever is believed. When they tell of a change that was not
-//! ours, or of one that nobody can tell whose it was, what is ours is written, and the cached data
-//! thrown away. A close writes everything, has it committed, and tells of errors; the attributes
-//! that come with the last answer are those that the next open compares.
+//! An open asks for the attributes, whatever is believed. When they report a change by others, or
+//! one that may be, what is ours is written, and the cached data discarded. A close writes
+//! everything, has it committed, and reports errors; the next open compares with the attributes of
+//! the last answer.
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ struct Hold {
     node: Arc<Node>,
 }
 
-/// Keeps a directory open.
 struct DirectoryHold {
     node: Arc<Node>,
 }
@@ -75,8 +74,8 @@ impl Openings {
         })
     }
 
-    /// Finds out whether what was reported between writes of ours was made by these: once they have
-    /// all been answered, and no more are made, nobody need guess.
+    /// Finds out whether writes of ours made what was reported between them, by waiting for all of
+    /// them and allowing no others.
     fn decide(&self, call: &Call<'_>, node: &Node) -> Result<()> {
         let _alone = node.data().write();
         self.data.write_out(node)?;
@@ -96,7 +95,7 @@ impl Openings {
             may_wait(call)?;
             self.data.commit_node(call, &node)?;
             if self.data.objects().calls().options().close_to_open {
-                // What the next open compares with; usually the last answer has reported it.
+                // The next open compares with them; usually the last answer has reported them.
                 self.data.objects().attributes_of(call, &node)?;
             }
         }

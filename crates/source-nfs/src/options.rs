@@ -1,8 +1,6 @@
-//! Options of a mount: what stands behind the question mark of a URL, or after `-o`.
-//!
-//! Each is `KEY` or `KEY=VALUE`. What is not known is an error that lists what is, and no value is
-//! bent to fit: a mount that quietly does something else than what was asked for is found out too
-//! late.
+//! Options of a mount, behind the question mark of a URL or `-o`: each `KEY` or `KEY=VALUE`. An
+//! unknown key is an error that lists the known ones, and no value is bent to fit: a mount that
+//! silently does something else shows it too late.
 
 use std::time::Duration;
 
@@ -12,31 +10,30 @@ use pagewell_sunrpc::client::{CONNECTIONS_MAX, EncodedCredential, SourcePort};
 
 use super::attributes::Ages;
 
-/// Smallest transfer that can be asked for, in bytes.
+/// Bounds of a transfer, in bytes.
 pub(super) const TRANSFER_BYTES_MIN: u32 = 1 << 10;
-/// Largest transfer that can be asked for, in bytes.
 pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// Connections of a mount when nobody says how many. The further ones are made at the first large
-/// call. With one, a single thread of the server sends all data and one here receives it; with
-/// four, a client that throws everything away is twice as fast (`bare_reader` of `sunrpc`).
+/// Default connections of a mount; the first large call makes the further ones. With one, a single
+/// thread of the server sends all data and one here receives it; with four, a client that drops
+/// everything is twice as fast (`bare_reader` of `sunrpc`).
 const CONNECTIONS: usize = 4;
-/// Most blocks of a fixed read-ahead.
+/// Of a fixed read-ahead.
 pub(super) const READ_AHEAD_BLOCKS_MAX: u32 = 256;
-/// Most times that a soft mount waits for [`NfsOptions::timeout`].
+/// Times that a soft mount waits for [`NfsOptions::timeout`].
 const ATTEMPTS_MAX: u32 = 100;
-/// Longest time that an option can name: a day.
+/// Of any option: a day.
 const TIME_MAX: Duration = Duration::from_secs(86_400);
-/// Default of [`NfsOptions::timeout`], as of mount(8) over TCP.
+/// As of mount(8) over TCP.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// The largest number of a user or group: the one above stands for none.
+/// Of a user or group: the one above stands for none.
 const ID_MAX: u32 = u32::MAX - 1;
 /// Longest injected round trip.
 const DELAY_MAX: Duration = Duration::from_secs(10);
-/// How long a file must not have changed for its pages to be kept on a disk: longer than any tick
-/// of a server's clock, and than clocks of machines usually differ.
+/// How long a file must be unchanged for its pages to be kept on a disk: longer than any tick of a
+/// server's clock, and than clocks of machines usually differ.
 const KEPT_AFTER: Duration = Duration::from_secs(60);
 
-/// The options: how they are written, with what is to be filled in in capitals, and what they do.
+/// The options: their forms, with placeholders in capitals, and what they do.
 pub const OPTIONS: [(&str, &str); 14] = [
     (
         "port=N, mountport=N",
@@ -96,7 +93,7 @@ pub const OPTIONS: [(&str, &str); 14] = [
     ),
 ];
 
-/// Why options or a URL cannot be used: one reason, in words.
+/// Why options or a URL cannot be used, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(String);
@@ -107,39 +104,39 @@ impl ParseError {
     }
 }
 
-/// How far ahead of a reader is fetched.
+/// How much is fetched ahead of a reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAhead {
-    /// As far as the round trip needs.
+    /// As much as the round trip needs.
     #[default]
     Auto,
     /// Always so many blocks of the size of a READ; 0 is off.
     Blocks(u32),
 }
 
-/// How to mount. [`NfsOptions::default`] is what a URL without options gives.
+/// How to mount. The default is that of a URL without options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NfsOptions {
-    /// Port of NFS; `None` asks the port mapper, and then takes 2049.
+    /// Port of NFS; `None`: that of the port mapper, else 2049.
     pub port: Option<u16>,
-    /// Port of MOUNT; `None` takes that of NFS. If that is not given either, the port mapper may
-    /// be asked.
+    /// Port of MOUNT; `None`: that of NFS, and if that is not given either, perhaps that of the
+    /// port mapper.
     pub mount_port: Option<u16>,
-    /// TCP connections, 1 to 16.
+    /// 1 to 16.
     pub connections: usize,
-    /// Bytes of one READ; `None`: as many as the server takes, up to 1 MiB.
+    /// Of one READ; `None`: as many as the server takes, up to 1 MiB.
     pub read_bytes: Option<u32>,
-    /// Bytes of one WRITE; `None` as above.
+    /// Of one WRITE; `None` as above.
     pub write_bytes: Option<u32>,
-    /// How far ahead of a reader is fetched.
+    /// How much is fetched ahead of a reader.
     pub read_ahead: ReadAhead,
     /// Nothing is to be changed.
     pub read_only: bool,
-    /// Give up after [`NfsOptions::attempts`] times the timeout instead of waiting for ever.
+    /// Give up after [`NfsOptions::attempts`] times the timeout.
     pub soft: bool,
-    /// How long one attempt may take.
+    /// Of one attempt.
     pub timeout: Duration,
-    /// How many times that long a soft mount waits for an answer.
+    /// Times that a soft mount waits for the timeout.
     pub attempts: u32,
     /// Writes are on stable storage when they return.
     pub synchronous: bool,
@@ -147,15 +144,15 @@ pub struct NfsOptions {
     pub ages: Ages,
     /// Attributes are asked for at each open.
     pub close_to_open: bool,
-    /// From which port to call.
+    /// Source ports of calls.
     pub caller_port: SourcePort,
-    /// User that all calls are made as; `None`: whoever asks.
+    /// User of all calls; `None`: the caller's.
     pub uid: Option<u32>,
-    /// Group that all calls are made as; `None`: that of whoever asks.
+    /// Group of all calls; `None`: the caller's.
     pub gid: Option<u32>,
-    /// A round trip that is added to each call, for measuring.
+    /// An injected round trip, for measurements.
     pub delay: Option<Duration>,
-    /// How long a file must not have changed for the disk tier to keep its pages.
+    /// How long a file must be unchanged for the disk tier to keep its pages.
     pub kept_after: Duration,
 }
 
@@ -185,10 +182,10 @@ impl Default for NfsOptions {
 }
 
 impl NfsOptions {
-    /// Sets what `text` says: `KEY` or `KEY=VALUE`.
+    /// Sets an option from `KEY` or `KEY=VALUE`.
     ///
     /// # Errors
-    /// With the key and what it takes, or every key when it is unknown.
+    /// The key and what it takes, or every key when it is unknown.
     pub fn set(&mut self, text: &str) -> Result<(), ParseError> {
         let pair = text.split_once('=');
         let (key, value) = pair.map_or((text, None), |(key, value)| (key, Some(value)));
@@ -226,7 +223,7 @@ impl NfsOptions {
             "hard" => self.soft = false,
             "sync" => self.synchronous = true,
             "async" => self.synchronous = false,
-            // Times of access are the server's: this client sets none by itself.
+            // This client sets no times of access by itself.
             "noatime" | "atime" | "relatime" => {}
             "noac" => {
                 self.ages = Ages::NONE;
@@ -255,7 +252,7 @@ impl NfsOptions {
         self.timeout.saturating_mul(self.attempts)
     }
 
-    /// What whoever gave these options may not have meant: seconds, where tenths of one are.
+    /// A likely mistake: seconds, where tenths of one are meant.
     pub(super) fn doubt(&self) -> Option<String> {
         (self.timeout > TIMEOUT).then(|| {
             let seconds = self.timeout.as_secs_f64();
@@ -266,29 +263,29 @@ impl NfsOptions {
         })
     }
 
-    /// As whom calls for this user are made.
+    /// The user of calls for this user.
     pub(super) fn credential(&self, user: &Credentials) -> EncodedCredential {
-        // Further groups are of the user that is not named then.
+        // Without further groups, which are the other user's.
         let is_other = self.uid.is_some() || self.gid.is_some();
         let groups = if is_other { &[] } else { user.groups() };
         EncodedCredential::of_user(self.uid_of(user), self.gid.unwrap_or(user.gid), groups)
     }
 
-    /// The number that calls name to the server for this user.
+    /// The number of this user for the server.
     pub(super) fn uid_of(&self, user: &Credentials) -> u32 {
         self.uid.unwrap_or(user.uid)
     }
 
-    /// As whom calls are made for no user in particular: for this process.
+    /// The user of calls for this process.
     pub(super) fn own_credential(&self) -> EncodedCredential {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         self.credential(&Credentials::new(uid.as_raw(), gid.as_raw(), &[]))
     }
 
-    /// Refuses options that contradict each other.
+    /// Refuses contradictory options.
     ///
     /// # Errors
-    /// With the two.
+    /// The two.
     pub fn check(&self) -> Result<(), ParseError> {
         let ages = &self.ages;
         if ages.file_min > ages.file_max {
@@ -301,12 +298,11 @@ impl NfsOptions {
     }
 }
 
-/// Units of times that are written without one, and how many of them are a second.
+/// Units of times without one, and how many are a second.
 const SECONDS: (&str, u32) = ("s", 1);
 const TENTHS: (&str, u32) = ("tenths of a second", 10);
 const MILLISECONDS: (&str, u32) = ("ms", 1000);
 
-/// A key and its value, as they were given.
 struct Field<'a> {
     key: &'a str,
     value: Option<&'a str>,
@@ -330,7 +326,7 @@ impl Field<'_> {
             .ok_or_else(|| self.wrong(&format!("takes a number from {least} to {most}")))
     }
 
-    /// A transfer size: a multiple of 1 KiB, with or without a unit.
+    /// A multiple of 1 KiB, with or without a unit.
     fn transfer(&self) -> Result<u32, ParseError> {
         let size = self.value.and_then(|value| size::parse(value).ok());
         let size = size.and_then(|size| u32::try_from(size).ok());
@@ -343,7 +339,7 @@ impl Field<'_> {
         self.time(SECONDS, least, TIME_MAX)
     }
 
-    /// A time; without a unit it is in this one.
+    /// A time, by default in this unit.
     fn time(
         &self,
         (unit, parts_of_second): (&str, u32),

@@ -1,8 +1,7 @@
 //! Pages of listings, as READDIR brought them, and which of them are kept.
 //!
-//! Few directories have listings kept. All pages of a mount together have a bound in bytes: beyond
-//! it the directories that were asked for longest ago lose theirs, and when one is left, its first
-//! pages go.
+//! Few directories have listings kept. Beyond a bound in bytes for all pages of a mount, the
+//! directories that were asked for longest ago lose theirs; of the last one the first pages go.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,21 +13,20 @@ use pagewell_fs::FileId;
 use super::attributes::Stamp;
 use super::node::Node;
 
-/// Bytes of all pages that are kept: some 40,000 names of usual length.
+/// Of all kept pages: some 40,000 names of usual length.
 pub(super) const BYTES_MAX: usize = 6 << 20;
 /// Directories with listings.
 const LISTINGS_MAX: usize = 16;
-/// What an allocation costs besides its bytes.
+/// The cost of an allocation besides its bytes.
 const ALLOCATION_BYTES: usize = 24;
 
-/// One entry of a page.
 #[derive(Debug)]
 pub(super) struct Listed {
     pub name: Box<[u8]>,
     pub file_id: u64,
-    /// By which a front goes on after it.
+    /// A front goes on behind the entry with it.
     pub cookie: u64,
-    /// As long as it is, not as it may be.
+    /// No longer than its bytes.
     id: Option<Box<[u8]>>,
 }
 
@@ -52,45 +50,45 @@ impl Listed {
     }
 }
 
-/// What one READDIR brought.
+/// Of one READDIR.
 #[derive(Debug)]
 pub(super) struct Page {
-    /// The cookie that it was asked for with.
+    /// That of the request.
     pub after: u64,
-    /// Entries of the listing before it, if that is known.
+    /// Entries of the listing before it, if known.
     pub position: Option<usize>,
-    /// The server's cookie of its last entry, also when that cannot be shown.
+    /// The server's cookie of its last entry, even of one that cannot be shown.
     pub next: u64,
     pub entries: Vec<Listed>,
-    /// What it takes.
+    /// In memory.
     pub bytes: usize,
     /// Entries that cannot be shown.
     pub unusable: u64,
     pub is_last: bool,
     pub came: Instant,
-    /// Of the directory, when it was asked for.
+    /// Of the directory, at the request.
     pub stamp: Stamp,
 }
 
 impl Page {
-    /// What a page with these entries takes.
+    /// Of a page with these entries, in memory.
     pub(super) fn bytes_with(entries: &[Listed]) -> usize {
         size_of::<Self>() + entries.iter().map(Listed::bytes).sum::<usize>()
     }
 
-    /// Entries of the listing up to its end, if that is known.
+    /// Entries of the listing up to its end, if known.
     pub(super) fn end_position(&self) -> Option<usize> {
         Some(self.position? + self.entries.len())
     }
 
-    /// Where in it the entry after `cookie` is.
+    /// The place of the entry after `cookie`.
     fn find(&self, cookie: u64) -> Option<usize> {
         if self.after == cookie {
             return Some(0);
         }
         let mut entries = self.entries.iter();
         let index = 1 + entries.position(|entry| entry.cookie == cookie)?;
-        // After the last entry of a page the next page goes on, which has its cookie.
+        // The next page goes on behind the last entry, whose cookie it has.
         let is_next = index == self.entries.len() && cookie == self.next;
         (!is_next || self.is_last).then_some(index)
     }
@@ -102,9 +100,8 @@ pub(super) struct Spot {
     pub index: usize,
 }
 
-/// Pages of one directory.
+/// Of one directory.
 struct Listing {
-    /// The number of the directory.
     directory: u64,
     pages: VecDeque<Arc<Page>>,
 }
@@ -115,12 +112,12 @@ impl Listing {
     }
 }
 
-/// See the module's text. The directory that was asked for last is the last.
+/// The directory that was asked for last is the last.
 #[derive(Default)]
 pub(super) struct Listings(Mutex<VecDeque<Listing>>);
 
 impl Listings {
-    /// Where the entry after `cookie` is, unless others have changed the directory since.
+    /// The place of the entry after `cookie`, unless others have changed the directory since.
     pub(super) fn find(&self, directory: &Node, cookie: u64) -> Option<Spot> {
         let changes = directory.stamp().changes;
         let listings = self.0.lock();
@@ -135,7 +132,7 @@ impl Listings {
         })
     }
 
-    /// The entries of the listing up to the one with this cookie, if its page is kept.
+    /// The entries of the listing up to this cookie, if its page is kept.
     pub(super) fn position(&self, directory: &Node, cookie: u64) -> Option<usize> {
         let listings = self.0.lock();
         let mut listings = listings.iter();
@@ -148,12 +145,12 @@ impl Listings {
         })
     }
 
-    /// Keeps a page of a directory in which nothing has happened since it was asked for, and drops
-    /// others when there are too many. A first page begins a new listing.
+    /// Keeps a page of a directory in which nothing has happened since its request, and drops
+    /// others beyond the bounds. A first page begins a new listing.
     pub(super) fn keep(&self, directory: &Node, page: &Arc<Page>) {
         let mut listings = self.0.lock();
         if directory.stamp() != page.stamp {
-            // It may lack a name that was made meanwhile, which listings begun since are to show.
+            // It may lack a new name, which listings begun since are to show.
             return;
         }
         let mut others = listings.iter();

@@ -1,16 +1,15 @@
 //! The root of an export, and what its server calls it now.
 //!
-//! **Problem.** The handles of some servers end with the server. Any other object whose handle is
-//! stale after a restart is found again by its name; the root has none.
+//! **Problem.** The handles of some servers end with the server. After a restart any other object
+//! is found again by its name; the root has none.
 //!
-//! **Rule.** For the rest of a mount the root is the identifier that it had at first; on the wire
-//! it is the handle that MNT has given last. When a call about the root is answered with STALE, MNT
-//! is asked once, and the call is made once more when the handle is another one. What was known of
-//! the names in it is forgotten, as their handles are most likely stale, too. A call that was
-//! answered with STALE was not done, so that nothing is done twice.
+//! **Rule.** Inside a mount the root is the identifier that it had at first; on the wire it is the
+//! handle that MNT gave last. When a call about the root is answered with STALE, MNT is asked once,
+//! and the call is repeated if the handle is another one. What was known of the names in the root
+//! is forgotten, as their handles are most likely stale, too. A call that was answered with STALE
+//! was not done, so nothing is done twice.
 //!
-//! **Known weakness.** A server that gives a handle of the time before to another object is not
-//! found out.
+//! **Known weakness.** A server that gives an old handle to another object goes unnoticed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,13 +17,12 @@ use pagewell_base::sync::{Mutex, RwLock};
 use pagewell_fs::FileId;
 use pagewell_sunrpc::client::Mounted;
 
-/// See the module's text.
 pub(super) struct Root {
-    /// What the rest of the mount calls it.
+    /// Inside the mount.
     id: FileId,
     mounted: Mounted,
     handle: RwLock<FileId>,
-    /// A thread asks for it anew.
+    /// Held while a thread asks for it again.
     asking: Mutex<()>,
     was_renewed: AtomicBool,
 }
@@ -48,7 +46,7 @@ impl Root {
         self.mounted.unmount();
     }
 
-    /// What the server calls an object.
+    /// The handle of an object.
     pub(super) fn on_wire(&self, id: &FileId) -> FileId {
         if *id == self.id {
             *self.handle.read()
@@ -57,13 +55,13 @@ impl Root {
         }
     }
 
-    /// The object that the server calls so.
+    /// The object of a handle.
     pub(super) fn object_of(&self, handle: FileId) -> FileId {
         let is_root = self.was_renewed.load(Ordering::Acquire) && *self.handle.read() == handle;
         if is_root { self.id } else { handle }
     }
 
-    /// Asks for the root anew when its handle is `stale`. Whether it has another one now.
+    /// Asks for the root again when its handle is `stale`. Whether it has another one now.
     pub(super) fn renew(&self, stale: &FileId) -> bool {
         // Threads that meet it together ask once.
         let _alone = self.asking.lock();

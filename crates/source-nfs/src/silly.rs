@@ -1,21 +1,19 @@
 //! Removing what is still open.
 //!
-//! **Problem.** A program may remove a file that it, or another, has open, and go on using it. The
-//! server knows of no open files: after REMOVE the handle is stale.
+//! **Problem.** A program may remove a file that is open, here or elsewhere in this mount, and go
+//! on using it. The server knows of no open files: after REMOVE the handle is stale.
 //!
-//! **Rule.** The last name of an open file is not removed but renamed, to a name in the same
-//! directory that nobody uses, and removed when the last one closes the file. All clients do so,
-//! and administrators know the names: `.nfs`, the number of the file, and a count, in hexadecimal.
+//! **Rule.** The last name of an open file is not removed but renamed, to an unused one in the same
+//! directory, which the last close removes. All clients do so, and administrators know the names:
+//! `.nfs`, the number of the file, and a count, in hexadecimal.
 //!
-//! **Known weaknesses.** The directory cannot be removed as long as such a file is in it. When the
-//! client dies, the file stays. A file that only another client has open is removed under its
-//! hands.
+//! **Known weaknesses.** The directory cannot be removed while such a file is in it. When the
+//! client dies, the file stays. A file that only another client has open is removed.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pagewell_fs::{Credentials, FileId};
 
-/// What such names begin with.
 const PREFIX: &str = ".nfs";
 /// Names that are tried.
 pub(super) const ATTEMPTS_MAX: u32 = 16;
@@ -27,19 +25,19 @@ pub(super) struct Silly {
     pub directory: FileId,
     /// What it is called there.
     pub name: Vec<u8>,
-    /// On whose behalf it is removed.
+    /// The user that it is removed for.
     pub credentials: Credentials,
 }
 
 /// The next name for the file of this number.
 pub(super) fn next_name(file_id: u64) -> Vec<u8> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    // Programs of this machine that mount the same export count on their own.
+    // Other programs of this machine have counts of their own.
     let own = std::process::id().rotate_left(16) ^ COUNT.fetch_add(1, Ordering::Relaxed);
     format!("{PREFIX}{file_id:016x}{own:08x}").into_bytes()
 }
 
-/// Whether a name may be one that was made so.
+/// Whether a name may be one of these.
 pub(super) fn is_silly(name: &[u8]) -> bool {
     name.strip_prefix(PREFIX.as_bytes())
         .is_some_and(|rest| rest.len() == 24 && rest.iter().all(u8::is_ascii_hexdigit))

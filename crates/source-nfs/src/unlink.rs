@@ -14,7 +14,6 @@ use super::node::Node;
 use super::objects::Objects;
 use super::silly::{self, Silly};
 
-/// Removes and moves names.
 pub(super) struct Remover {
     objects: Arc<Objects>,
     namespace: Arc<Namespace>,
@@ -31,12 +30,11 @@ impl Remover {
         }
     }
 
-    /// A file was opened.
     pub(super) fn opened(&self) {
         self.opens.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A file was closed, which is removed if that was only put off.
+    /// A file was closed, and is removed if that was postponed.
     pub(super) fn closed(&self, node: &Arc<Node>) {
         self.opens.fetch_sub(1, Ordering::AcqRel);
         let hidden = node.lock().close();
@@ -68,7 +66,7 @@ impl Remover {
         Ok(change)
     }
 
-    /// What a name means that is to go: looked up when it matters, which is when files are open.
+    /// The object of a name that is to go: looked up when it matters, which is when files are open.
     fn target(
         &self,
         call: &Call<'_>,
@@ -88,13 +86,13 @@ impl Remover {
         }
     }
 
-    /// Whether the object must stay though this name goes: it is open, and has no other.
+    /// Whether the object must stay without this name: it is open, and has no other.
     fn must_stay(&self, call: &Call<'_>, target: &Node, name: &[u8]) -> Result<bool> {
         if target.lock().opens() == 0 || silly::is_silly(name) {
             return Ok(false);
         }
         let attributes = match self.objects.ask_attributes(call, target) {
-            // What is open is gone already; the name may mean another object.
+            // The open file is gone already; the name may mean another object.
             Err(Error::Stale) => return Ok(false),
             asked => asked?,
         };
@@ -128,7 +126,7 @@ impl Remover {
             if state.opens() > 0 {
                 state.hide(silly);
             } else {
-                // The last program that had it open has gone meanwhile, and found nothing to
+                // The last program that had it open has closed it meanwhile, and found nothing to
                 // remove.
                 drop(state);
                 self.remove_hidden(target, &silly);
@@ -138,12 +136,12 @@ impl Remover {
         Err(Error::Exists)
     }
 
-    /// Gives what was hidden its name again: what was to take the name did not come.
+    /// Gives a hidden object its name back: what was to take the name did not come.
     fn show_again(&self, call: &Call<'_>, directory: &Arc<Node>, name: &[u8], hidden: &Arc<Node>) {
         let Some(silly) = hidden.lock().take_hidden() else {
             return;
         };
-        // Without an answer it may have come all the same.
+        // It may have come without an answer.
         let is_free = matches!(
             self.namespace.ask_name(call, directory, name),
             Err(Error::NotFound)
@@ -154,19 +152,19 @@ impl Remover {
         }
     }
 
-    /// Removes what was hidden, as its last user has gone.
+    /// Removes what was hidden, after the last close.
     fn remove_hidden(&self, node: &Arc<Node>, silly: &Silly) {
         let call = Call::new(&silly.credentials, true);
         let directory = self.objects.node(&silly.directory);
-        // A file that cannot be removed now stays, as it does when the client dies.
+        // A file that cannot be removed now stays, as when the client dies.
         let removed = self.send_remove(&call, &directory, &silly.name, Procedure::Remove);
         if removed.is_ok() {
             self.lost_a_name(&call, node);
         }
     }
 
-    /// A name of it was removed; its data is forgotten when that was the last. Bytes that are not
-    /// at the server yet are forgotten only when the server says that it has no such file any more.
+    /// A name of it was removed; after the last one its data is forgotten. Bytes that are not at
+    /// the server yet are forgotten only when the server has no such file any more.
     ///
     /// **Known weakness.** What is written just then is lost when another client has just made
     /// another name of it.
@@ -188,7 +186,7 @@ impl Remover {
                 _ => return,
             }
             target.lock().was_removed();
-            // The server may call another object so from here on.
+            // The handle may mean another object from here on.
             self.objects.files().forget(target);
         }
         bury(target);
@@ -214,7 +212,7 @@ impl Remover {
         Ok(change)
     }
 
-    /// REMOVE or RMDIR, which differ in nothing else.
+    /// REMOVE or RMDIR.
     fn send_remove(
         &self,
         call: &Call<'_>,
@@ -257,7 +255,7 @@ impl Remover {
         let to = self.objects.directory(call, to_directory)?;
         let replaced = self.target(call, &to, to_name)?;
         if self.namespace.known_meaning(&from, from_name).is_none() {
-            // A repeated call is proven by what moved. That it is not there is told by the call.
+            // What moved proves a repeated call. The call itself reports a missing name.
             let _ = self.namespace.ask_name(call, &from, from_name);
         }
         let moved = self.namespace.known_meaning(&from, from_name);
@@ -337,7 +335,7 @@ impl Remover {
             self.namespace
                 .prove(call, (to, to_name), change, status, is_doubtful)?;
         }
-        // What it was that moved is known when the old name has meant the same all the time.
+        // What moved is known when the old name has meant the same all the time.
         let is_known = moved.is_some() && from_ended == known_at.next().next();
         let since = (is_known && to_ended.ends_alone(to_begun)).then_some(to_ended);
         // Not as missing: of two names of one object, a rename leaves both.

@@ -1,9 +1,9 @@
 //! URLs of exports: `nfs://HOST[:PORT]/EXPORT[?OPTION[&OPTION]...]`.
 //!
-//! The path after the host is the path of the export as MOUNT wants it, with its slash; nothing
-//! below an export is named here. `%` and two hexadecimal digits stand for a byte, an address of
-//! IPv6 stands in brackets, with its interface behind `%25` (RFC 6874) or `%`, and what follows `?`
-//! are [options](super::options). The URLs of libnfs have the same form.
+//! The path is that of MOUNT, with its slash; a URL names nothing below an export. `%` and two
+//! hexadecimal digits stand for a byte, an address of IPv6 stands in brackets, with its interface
+//! behind `%25` (RFC 6874) or `%`, and `?` begins [options](super::options). The URLs of libnfs
+//! have the same form.
 
 use pagewell_base::line::one_line;
 use pagewell_sunrpc::mount3::PATH_BYTES_MAX;
@@ -12,17 +12,17 @@ use super::options::{NfsOptions, ParseError};
 
 /// What a URL begins with.
 pub const SCHEME: &str = "nfs://";
-/// Longest name of a host (RFC 1035).
+/// Of a host (RFC 1035).
 const HOST_BYTES_MAX: usize = 255;
 
 /// An export, and how to mount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Url {
-    /// Name or address of the server, without brackets.
+    /// Without brackets.
     pub host: String,
-    /// Path of the export; begins with a slash.
+    /// Begins with a slash.
     pub export: Vec<u8>,
-    /// How to mount it, the port of the URL included.
+    /// The port of the URL included.
     pub options: NfsOptions,
 }
 
@@ -30,7 +30,7 @@ impl Url {
     /// Parses a URL.
     ///
     /// # Errors
-    /// With the part that is wrong, and what belongs there.
+    /// The wrong part, and what belongs there.
     pub fn parse(text: &str) -> Result<Self, ParseError> {
         let rest = text
             .strip_prefix(SCHEME)
@@ -67,7 +67,7 @@ impl Url {
         })
     }
 
-    /// What people call it: host and export.
+    /// Host and export, for people.
     #[must_use]
     pub fn name(&self) -> String {
         let export = String::from_utf8_lossy(&self.export);
@@ -117,8 +117,8 @@ fn parse_host(authority: &str, options: &mut NfsOptions) -> Result<String, Parse
     Ok(host)
 }
 
-/// An address of IPv6, and behind `%` the interface that one of a link is of. In a URL that sign
-/// is written `%25`; addresses as other programs print them are taken, too.
+/// An address of IPv6, and behind `%` the interface of a link-local one. A URL has `%25`; the form
+/// of other programs is taken, too.
 fn parse_ipv6(host: &str) -> Result<String, ParseError> {
     let refused = || ParseError::new(format!("[{host}] is no address of IPv6"));
     let (address, interface) = match host.split_once('%') {

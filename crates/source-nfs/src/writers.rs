@@ -1,27 +1,25 @@
-//! On whose behalf files are written, and to whom errors are reported.
+//! For which user files are written, and which user gets errors.
 //!
 //! **Problem.** What a program writes leaves later. By then another user may have written to the
-//! same file; the server judges each WRITE by the user that it is made for, and so may refuse what
-//! it would have taken from the one, or take what it would have refused.
+//! same file; the server judges each WRITE by its user, and so may refuse what it would have taken,
+//! or take what it would have refused.
 //!
-//! **Rule.** Everything of a file that is not safe at the server was written by one user, whose
-//! WRITEs and COMMITs are made on that user's behalf, also those that are made again. Before
-//! another user writes, it is committed.
+//! **Rule.** Everything of a file that is not safe at the server was written by one user, for which
+//! its WRITEs and COMMITs are made and repeated. Before another user writes, it is committed.
 //!
 //! ```text
 //!   alice writes, alice writes ───> bob writes ───────────────────────> bob writes
 //!                                   WRITE, COMMIT as alice; then in memory, as bob
 //! ```
 //!
-//! An error is reported to the user whose bytes were lost, once: with the next write, commit or
-//! close. It is reported to another user that is the last to have the file open, as nobody else
-//! will come: a program may write as one user and close as another. What the server did not take
-//! leaves the cache when anybody writes, commits or closes.
+//! An error is reported once to the user whose bytes were lost: with the next write, commit or
+//! close. It is reported to another user that is the last to have the file open, as no other will
+//! come: a program may write as one user and close as another. What the server did not take leaves
+//! the cache when any user writes, commits or closes.
 //!
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
-//! of one user are not told apart, nor users that fail at one file after eight others. Of a file
-//! that was forgotten since such an error was told, a commit may say once more that something was
-//! lost.
+//! of one user are not distinguished, nor users that fail at one file after eight others. After an
+//! error was reported and its file forgotten, a commit may report another loss.
 
 use std::sync::Arc;
 
@@ -33,7 +31,6 @@ use super::data::{Data, check_end};
 use super::failures::Failures;
 use super::node::Node;
 
-/// Holds a file's data for a write.
 #[expect(dead_code, reason = "held, not looked at")]
 pub(super) enum Held<'a> {
     Shared(RwLockReadGuard<'a, ()>),
@@ -42,7 +39,7 @@ pub(super) enum Held<'a> {
 }
 
 impl Data {
-    /// Holds a file's data for a write of the caller that ends at `end`.
+    /// Holds a file's data for the caller's write up to `end`.
     pub(super) fn hold_to_write<'a>(
         &self,
         call: &Call<'_>,
@@ -64,7 +61,7 @@ impl Data {
         }
         drop((state, shared));
         may_wait(call)?;
-        // To the end of the write: two users that write in turn would else only change turns.
+        // To the end of the write: users that write in turn would else only change turns.
         let alone = node.data().write();
         if node.lock().is_uncommitted() {
             self.make_safe(node)?;
@@ -73,7 +70,7 @@ impl Data {
         Ok(Held::Alone(alone))
     }
 
-    /// Brings everything of a file to the server's stable storage, and tells of what could not be.
+    /// Brings all of a file to the server's stable storage, and reports what failed.
     pub(super) fn commit_node(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         self.make_safe(node)?;
         self.report_failure(call, node)
@@ -89,8 +86,8 @@ impl Data {
         result
     }
 
-    /// An error of a write that was not reported, of any file, when nothing of them is read any
-    /// more. Waits for nobody.
+    /// An unreported error of a write, of any file, when nothing of them is read any more. Does not
+    /// wait.
     pub(super) fn unreported_failure(&self) -> Result<()> {
         let mut result = Ok(());
         for node in self.objects().files().failed() {
@@ -101,7 +98,7 @@ impl Data {
         result
     }
 
-    /// An error that was not reported to the caller. What the server does not have is thrown away.
+    /// The caller's unreported error. What the server does not have is discarded.
     pub(super) fn report_failure(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         let state = node.lock();
         let is_last = state.opens() == 1;

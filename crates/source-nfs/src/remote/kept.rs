@@ -1,21 +1,20 @@
 //! Pages of files in the disk tier, behind memory.
 //!
-//! **Which version.** NFSv3 has no tag for one. A page is named by the server, the handle and
-//! number of its file, its size and both times of change; it is looked for under what is known of
-//! the file now. Nothing is looked for, or kept, while a call of ours may have changed the file
-//! since that was reported, or has bytes that are not safe at the server.
+//! **Which version.** NFSv3 has no tag for one. A page is identified by the server, the handle and
+//! number of its file, its size and both times of change, as they are known now. Nothing is looked
+//! for, or kept, while a call of ours may have changed the file since that report, or has bytes
+//! that are not safe at the server.
 //!
-//! **What is kept** is what READs brought that reported the same as was known when they were sent:
-//! so the bytes are of that version, as long as each change moves a time. Clocks of servers tick
-//! slowly, and two changes within one tick look alike; so what has changed within the last
+//! **What is kept** is what READs brought whose attributes were those known when they were sent: so
+//! the bytes are of that version, as long as each change moves a time. Clocks of servers tick
+//! slowly, and two changes within one tick look alike; so a file that changed within the last
 //! minute is not kept.
 //!
-//! **Whole pages.** A part of a page that is not there is read with the rest of its page.
+//! **Whole pages.** A missing part of a page is read with the rest of its page.
 //!
-//! **Known weaknesses.** The clock of this machine says how long ago a change was: where it is
-//! ahead of the server's by more than a minute, two changes within one tick that keep the
-//! size may be taken for one. What is kept of a server that reports no attributes with READ is
-//! nothing.
+//! **Known weaknesses.** This machine's clock measures the time since a change: where it is ahead
+//! of the server's by more than a minute, two changes within one tick that keep the size may count
+//! as one. Nothing is kept of a server that reports no attributes with READ.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -34,7 +33,6 @@ use crate::convert;
 use crate::node::{Node, Quiet};
 use crate::url::Url;
 
-/// The tier, as a mount uses it.
 pub(crate) struct MountTier {
     tier: Arc<Tier>,
     /// The server and its export.
@@ -50,7 +48,7 @@ pub(super) struct Version {
     may_be_kept: bool,
 }
 
-/// A read whose pages are to be kept, and whether all of its READs were of the version.
+/// A read whose pages are to be kept.
 pub(super) struct Keeping {
     version: Arc<Version>,
     differs: AtomicBool,
@@ -66,7 +64,7 @@ impl MountTier {
         }
     }
 
-    /// The version of a file that is known; `None` while a call of ours may have made another.
+    /// The known version of a file; `None` while a call of ours may have made another.
     pub(super) fn version(&self, node: &Node) -> Option<Arc<Version>> {
         let quiet = node.lock().quiet()?;
         let mut hasher = SipHasher13::new();
@@ -96,12 +94,12 @@ impl MountTier {
 }
 
 impl Version {
-    /// Cuts a read into runs of pages that it has whole, and parts of pages.
+    /// Cuts a read into runs of whole pages (true) and parts of pages.
     fn runs(&self, request: Request) -> Vec<(Request, bool)> {
         let (start, end) = (request.offset(), request.offset() + request.len() as u64);
         let page = PAGE_BYTES as u64;
         let first = start.next_multiple_of(page).min(end);
-        // The last page ends where the file does.
+        // The last page ends with the file.
         let last = match end >= self.quiet.state.size {
             true => end,
             false => (end - end % page).max(first),
@@ -118,7 +116,7 @@ impl Version {
 }
 
 impl Keeping {
-    /// A READ was answered; what it brought may be of another version.
+    /// A READ was answered, perhaps of another version.
     pub(super) fn answered(&self, node: &Node, attributes: Option<&FileAttributes>) {
         let quiet = &self.version.quiet;
         let is_same =
@@ -128,19 +126,18 @@ impl Keeping {
         }
     }
 
-    /// Bytes are not what the server has of this version.
+    /// Its bytes are not those of this version.
     pub(super) fn differs(&self) {
         self.differs.store(true, Ordering::Release);
     }
 
-    /// Whether the file is as long as the version.
     pub(super) fn has_length(&self, bytes: u64) -> bool {
         self.version.quiet.state.size == bytes
     }
 }
 
 impl Remote {
-    /// Takes from the tier the pages that it has, and asks the server for the others.
+    /// Takes the pages of the tier, and asks the server for the others.
     pub(super) fn read_through(
         self: &Arc<Self>,
         node: &Arc<Node>,
@@ -172,7 +169,6 @@ impl Remote {
         }
     }
 
-    /// Reads whole pages.
     fn read_whole(self: &Arc<Self>, node: &Arc<Node>, version: &Arc<Version>, request: Request) {
         let keeping = Arc::new(Keeping {
             version: version.clone(),
@@ -204,7 +200,7 @@ impl Remote {
             issuer,
             move |outcome, buffer| {
                 if outcome.result.is_err() {
-                    // What is wanted may be there all the same.
+                    // What is wanted may come all the same.
                     return this.read_from_server(&node_again, part, None);
                 }
                 fill(&mut part, buffer.get(within..).unwrap_or_default());

@@ -5,23 +5,22 @@
 //!   flush of a file ─────────────> what the server has taken as unstable ──> COMMIT
 //! ```
 //!
-//! **Reading.** Bytes behind the end of the file as the server knows it are zeros and cost nothing:
-//! a file that is laid out by appending is never read. Data goes straight to the pages.
+//! **Reading.** Bytes behind the server's end of the file are zeros without a call: a file that
+//! grows by appending is never read. Data goes straight to the pages.
 //!
 //! **Writing.** Unstable, unless the request is durable or the mount is synchronous. The verifier
-//! of the answer is kept with the file. A flush commits the file; when a verifier is another than
-//! before, the server has forgotten what it was given. The flush ends with
-//! [`DeviceError::Replay`], and the cache, which keeps pages until a flush was good, writes them
-//! again. No program notices, and nothing is lost. Of other files that shows when they are
-//! committed.
+//! of the answer is kept with the file. A flush commits the file; another verifier than before
+//! means that the server has forgotten data. The flush then ends with [`DeviceError::Replay`], and
+//! the cache, which keeps pages until a good flush, writes them again. Nothing is lost, and
+//! programs see nothing. Of other files the loss shows at their commit.
 //!
-//! **Errors.** A write that the server refuses for good will not be taken next time either. Keeping
-//! it dirty would stop all other files of the mount in the end, so it counts as done; the error is
-//! kept with the file for the user that wrote (`writers.rs`), and the file is thrown out of the
-//! cache when one writes, commits or closes, so that nobody reads what the server does not have.
+//! **Errors.** A write that the server refuses for good will be refused again. Kept dirty, it would
+//! stop all other files of the mount in the end, so it counts as done; the error is kept with the
+//! file for the user that wrote (`writers.rs`), and the file leaves the cache at the next write,
+//! commit or close, so that no program reads what the server does not have.
 //!
 //! **Patience.** What the server is not ready for is sent again after a pause, by one thread, which
-//! begins with the first such call. At the end of the mount all of it ends at once.
+//! begins with the first such call. The end of the mount ends all of them.
 
 mod kept;
 mod write;
@@ -50,7 +49,7 @@ use super::objects::Files;
 use kept::Keeping;
 pub(super) use kept::MountTier;
 
-/// Requests worked on at a time.
+/// At a time.
 const QUEUE_DEPTH: u32 = 64;
 
 /// All files of a mount.
@@ -59,7 +58,7 @@ pub(super) struct RemoteStore(Arc<Remote>);
 /// One file of a mount.
 pub(super) struct RemoteFile {
     remote: Weak<Remote>,
-    /// It has this, as long as it has data in the cache or on its way there; and the mount has it.
+    /// Alive while it has data in the cache or on its way there, and the mount has it.
     node: Weak<Node>,
 }
 
@@ -67,11 +66,11 @@ pub(super) struct RemoteFile {
 pub(super) struct Remote {
     calls: Arc<Calls>,
     files: Arc<Files>,
-    /// What waits until a pause is over.
+    /// What waits for the end of a pause.
     deferred: OnceLock<Timer>,
     read_bytes: u32,
     write_bytes: u32,
-    /// For data that nobody in particular asked for.
+    /// For data without a user.
     nobody: EncodedCredential,
     /// The server has no COMMIT.
     lacks_commit: AtomicBool,
@@ -91,7 +90,7 @@ impl Store for RemoteStore {
 
     fn geometry(&self) -> Geometry {
         Geometry {
-            // Two clients that write different bytes of one block must not overwrite each other's.
+            // Blocks would let two clients overwrite each other's bytes.
             logical_block_bytes: 1,
             memory_alignment_bytes: 1,
             transfer_bytes_max: self.0.read_bytes.max(self.0.write_bytes),
@@ -128,16 +127,16 @@ impl Object for RemoteFile {
     }
 }
 
-/// A read of at most one READ's bytes.
+/// Of at most one READ's bytes.
 struct Reading {
     node: Arc<Node>,
     request: Request,
     /// Bytes that have come.
     done: usize,
-    /// How many users were refused it: see [`super::node::State::reads_for`].
+    /// Users that were refused: see [`super::node::State::reads_for`].
     refusals: usize,
     patience: Patience,
-    /// The read that it is a piece of, if that is to be kept.
+    /// The kept read that it is a piece of.
     keeping: Option<Arc<Keeping>>,
 }
 
@@ -160,7 +159,7 @@ impl Remote {
         }
     }
 
-    /// Bytes of one READ and of one WRITE, as agreed with the server.
+    /// Of one READ and of one WRITE.
     pub(super) fn transfer_bytes(&self) -> (u32, u32) {
         (self.read_bytes, self.write_bytes)
     }
@@ -173,8 +172,7 @@ impl Remote {
         }
     }
 
-    /// Does `work` after `pause`; drops it, which tells the thread that waits for it, when no
-    /// thread can be had.
+    /// Does `work` after `pause`. Without a thread it drops `work`, which ends the request.
     fn after(self: &Arc<Self>, pause: Duration, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let timer = self.deferred.get().or_else(|| {
             let panicked = || PANICS.add(1);
@@ -188,7 +186,7 @@ impl Remote {
         }
     }
 
-    /// Sends a call; `end` is given when it was sent and what comes of it.
+    /// `end` gets the time of sending and the outcome.
     fn send(
         self: &Arc<Self>,
         call: Outgoing,
@@ -199,12 +197,12 @@ impl Remote {
         self.calls.client().submit(call, end);
     }
 
-    /// What calls for a user begin with, or calls for none in particular.
+    /// Of a user, or of none.
     fn credential(&self, user: Option<&Arc<User>>) -> EncodedCredential {
         user.map_or(&self.nobody, |user| &user.encoded).clone()
     }
 
-    /// An error of a write that will not go away: kept with the file.
+    /// Keeps a lasting error of a write with the file.
     fn write_failed(&self, node: &Arc<Node>, error: Error) {
         if node.lock().write_failed(error) {
             self.files.note_failed(node);
@@ -215,7 +213,7 @@ impl Remote {
         DeviceError::failed(self.calls.name(), offset, error.to_errno())
     }
 
-    /// A call without an answer, as a device says it.
+    /// The device's error of a call without an answer.
     fn unanswered(&self, offset: u64, error: &CallError) -> DeviceError {
         match error {
             CallError::Stopped => DeviceError::Abandoned { offset },
@@ -279,8 +277,8 @@ impl Remote {
         };
         let credential = self.credential(reading.node.lock().reads_for(reading.refusals));
         let memory = memory_of(&reading.request);
-        // SAFETY: the memory is the request's, which is kept by the completion: valid, initialised
-        // and nobody else's until the request is completed, which the completion does or what it
+        // SAFETY: the memory is the request's, which the completion keeps: valid, initialised and
+        // not accessed by others until the request is completed, by the completion or by what it
         // sends next.
         let sink = unsafe { Sink::new(memory, reading.done, read_data_length) };
         let call = Outgoing::new(Procedure::Read.number(), &credential, &arguments).with_sink(sink);
@@ -302,7 +300,7 @@ impl Remote {
         });
         match answer {
             Ok(Ok(head)) => {
-                // That it is another object now is told to whoever asks for it next.
+                // The next one that asks for the object learns that it is another now.
                 let _ = self
                     .files
                     .look(&reading.node, head.file_attributes.as_ref(), sent);
@@ -343,7 +341,7 @@ impl Remote {
         if reading.done == reading.request.len() {
             reading.request.succeed();
         } else if head.end_of_file || is_past_end(&reading, head) {
-            // Another client made it shorter: what is behind the end is nothing.
+            // Another client made it shorter: nothing is behind the end.
             if let Some(keeping) = &reading.keeping {
                 keeping.differs();
             }
@@ -366,7 +364,7 @@ impl Remote {
     }
 }
 
-/// Whether a READ brought nothing because there was nothing, which some servers tell by the length
+/// Whether a READ brought nothing because there is nothing, which some servers report by the length
 /// of the file alone.
 fn is_past_end(reading: &Reading, head: &ReadHead) -> bool {
     let position = reading.request.offset() + reading.done as u64;
@@ -374,7 +372,7 @@ fn is_past_end(reading: &Reading, head: &ReadHead) -> bool {
     head.count == 0 && size.is_some_and(|size| size <= position)
 }
 
-/// Ends a read with zeros behind its first `done` bytes.
+/// Behind its first `done` bytes.
 fn fill_with_zeros(mut request: Request, done: usize) {
     let mut skip = done;
     for slice in request.slices_mut() {
@@ -385,16 +383,14 @@ fn fill_with_zeros(mut request: Request, done: usize) {
     request.succeed();
 }
 
-/// The memory of a request.
 fn memory_of(request: &Request) -> Vec<BorrowedSlice> {
     let segments = request.segments().iter();
     let slices = segments.map(|segment| BorrowedSlice::new(segment.start(), segment.len()));
     slices.collect()
 }
 
-/// Cuts `length` bytes into pieces of at most `most`. Where they begin does not matter: aligned to
-/// multiples of `most`, a request of that length would cost two calls nearly always, as windows of
-/// read-ahead end anywhere.
+/// Cuts `length` bytes into pieces of at most `most`. Aligned to multiples of `most`, a request of
+/// that length would nearly always cost two calls, as windows of read-ahead end anywhere.
 fn pieces(length: usize, most: u32) -> Vec<usize> {
     let most = most as usize;
     let mut lengths = vec![most; length / most];

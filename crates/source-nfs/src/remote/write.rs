@@ -1,14 +1,11 @@
-//! WRITE, from pages straight to the server; and COMMIT, of a file that is flushed, or that a write
-//! needs by itself.
+//! WRITE, from pages straight to the server; and COMMIT, of a flushed file, or for a single write.
 //!
 //! **A server without COMMIT** is asked for it once. What it has taken and may forget is then
-//! written again, as after a restart, and from there on each WRITE is asked to be stable
-//! (FILE_SYNC), which needs no COMMIT. One that makes no write stable either can promise nothing:
-//! the write fails.
+//! written again, as after a restart, and from there on each WRITE asks for FILE_SYNC, which needs
+//! no COMMIT. A server that makes no write stable either promises nothing: the write fails.
 //!
-//! What a flush covers was complete before it. So the file's record of unstable writes is taken
-//! away when its COMMIT is sent; writes that are answered meanwhile begin a new one, for the next
-//! flush of the file.
+//! What a flush covers was complete before it. So its COMMIT takes away the file's record of
+//! unstable writes; writes that are answered meanwhile begin a new one, for the next flush.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -27,32 +24,30 @@ use crate::calls::{Patience, lacks_procedure};
 use crate::convert;
 use crate::node::{Node, Uncommitted};
 
-/// A write of at most one WRITE's bytes.
+/// Of at most one WRITE's bytes.
 struct Writing {
     node: Arc<Node>,
     request: Request,
     /// Bytes that the server has taken.
     done: usize,
-    /// What the server said when it took the first piece of the request that this is a piece of.
+    /// The verifier of the first piece of the whole request.
     said: Arc<OnceLock<[u8; 8]>>,
     /// Of a durable write: what the server has taken otherwise.
     unstable: Option<Uncommitted>,
-    /// It was sent last as one that is to be stable when it is answered.
+    /// Last sent with FILE_SYNC.
     is_asked_stable: bool,
     patience: Patience,
 }
 
-/// How a COMMIT ended: well, which it is also with an error that is kept with the file;
-/// [`DeviceError::Replay`] when the server has forgotten what it was given; else the mount ends.
+/// How a COMMIT ended: well, even with an error, which the file keeps; [`DeviceError::Replay`] when
+/// the server has forgotten data; else the mount ends.
 type Ended = std::result::Result<(), DeviceError>;
 
-/// What is done then.
 type Then = Box<dyn FnOnce(&Arc<Remote>, Ended) + Send>;
 
-/// A file that is committed.
 struct Committing {
     node: Arc<Node>,
-    /// What the server said when it took what is to be committed.
+    /// The server's, when it took the data.
     verifier: [u8; 8],
     patience: Patience,
     then: Then,
@@ -77,9 +72,8 @@ impl Remote {
 
     fn send_write(self: &Arc<Self>, mut writing: Writing) {
         let memory = memory_of(&writing.request);
-        // SAFETY: the memory is the request's, which is kept by the completion: valid and not
-        // written to until the request is completed, which the completion does or what it sends
-        // next.
+        // SAFETY: the memory is the request's, which the completion keeps: valid and not written to
+        // until the request is completed, by the completion or by what it sends next.
         let data = unsafe { DataSegments::new(memory, writing.done) };
         let rest = writing.request.len() - writing.done;
         let count = u32::try_from(rest).unwrap_or(u32::MAX);
@@ -125,7 +119,7 @@ impl Remote {
             Ok(Err(failure)) if failure.status == Status::Jukebox => self.write_later(writing),
             Ok(Err(failure)) => self.refuse(writing, convert::error_of_object(failure.status)),
             Err(CallError::QueueFull) => self.write_later(writing),
-            // The mount ends: the cache counts what is lost.
+            // The cache counts what the end of the mount loses.
             Err(error @ CallError::Stopped) => {
                 let error = self.unanswered(writing.request.offset(), &error);
                 writing.request.fail(writing.done, error);
@@ -134,7 +128,7 @@ impl Remote {
         }
     }
 
-    /// Ends a write that will not be taken next time either.
+    /// Ends a write that would be refused again.
     fn refuse(&self, writing: Writing, error: Error) {
         self.write_failed(&writing.node, error);
         writing.request.succeed();
@@ -163,9 +157,9 @@ impl Remote {
             let known = writing.unstable.get_or_insert(Uncommitted::new(verifier));
             known.differs |= known.verifier != verifier;
         } else {
-            // Also across a COMMIT, which takes the record away: a request in several pieces may
-            // have been before and after a restart. Of other requests each is in one record: those
-            // that a flush has called lost do not make it lose the next that are written.
+            // Also across a COMMIT, which takes the record away: pieces of one request may have
+            // been before and after a restart. Each other request is in one record: writes that a
+            // flush has called lost do not make it lose later ones.
             let first = *writing.said.get_or_init(|| verifier);
             state.took_unstable(first, verifier);
             drop(state);
@@ -179,8 +173,8 @@ impl Remote {
         }
     }
 
-    /// Makes a write durable that was to be, and that the server has not made so, though it must
-    /// (RFC 1813 section 3.3.7): no flush comes after it.
+    /// Makes a durable write durable where the server has not, though it must (RFC 1813 section
+    /// 3.3.7): no flush comes after it.
     fn commit_write(self: &Arc<Self>, mut writing: Writing, unstable: Uncommitted) {
         writing.done = 0;
         if unstable.differs || self.lacks_commit() {
@@ -201,7 +195,7 @@ impl Remote {
         self.after(pause, |this| this.send_write(writing));
     }
 
-    /// Commits a file, if the server has taken unstable writes of it.
+    /// Commits a file that has unstable writes.
     pub(super) fn flush(self: &Arc<Self>, node: &Arc<Node>, request: Request) {
         let taken = node.lock().take_uncommitted();
         let answer = |ended: Ended| match ended {
@@ -210,13 +204,12 @@ impl Remote {
         };
         match taken {
             None => answer(Ok(())),
-            // It has said already that it has forgotten, or may.
+            // The server has forgotten data already, or may.
             Some(taken) if taken.differs || self.lacks_commit() => answer(self.forgotten()),
             Some(taken) => self.commit(node.clone(), taken.verifier, |_, ended| answer(ended)),
         }
     }
 
-    /// Commits what the server has taken of a file with this verifier.
     fn commit(
         self: &Arc<Self>,
         node: Arc<Node>,
@@ -288,7 +281,7 @@ impl Remote {
         self.lacks_commit.load(Ordering::Acquire)
     }
 
-    /// Nothing that the server has taken as unstable will ever be known to be safe there.
+    /// No unstable write is ever known to be safe.
     fn have_no_commit(&self) -> Ended {
         self.lacks_commit.store(true, Ordering::Release);
         self.forgotten()
@@ -300,7 +293,7 @@ impl Remote {
     }
 }
 
-/// The data is given up: "later" would say that it is still there.
+/// The data is given up: "later" would say that it still exists.
 fn not_ready() -> Error {
     Error::Io("the server was not ready for too long".to_owned())
 }
