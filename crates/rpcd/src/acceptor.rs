@@ -1,11 +1,9 @@
 //! The thread that accepts connections.
 //!
-//! It serves no client, so it may wait for a slot or a descriptor.
-//!
-//! Each address has its [share](crate::share) of the connection slots. When the share is used up,
-//! the longest idle connection is asked to leave: first one of the address with the most
-//! connections, never one of an address with fewer than the newcomer. Connections with a call or a
-//! reply under way stay. File clients reconnect on their next call, unseen by users.
+//! It may wait for a slot or a descriptor. Each address has its [share](crate::share) of the slots.
+//! When the share is used up, the longest idle connection is asked to leave: first one of the
+//! address with the most connections, never one of an address with fewer than the newcomer, nor one
+//! with a call or a reply under way. File clients reconnect on their next call.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -34,19 +32,19 @@ use crate::receive::readers::Readers;
 use crate::refusals::{self, Reason};
 use crate::share::{Address, Shares};
 
-/// A connection with a call as recent as this is busy.
+/// A connection with a call this recent is busy.
 const IDLE_MIN: Duration = Duration::from_secs(5);
 
-/// How long a newcomer waits for an idle connection to close.
+/// A newcomer's wait for an idle connection to close.
 const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 
 /// Between two checks for the slot.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Most connections accepted from one listener in a row.
+/// From one listener in a row.
 const ACCEPTS_MAX: usize = 64;
 
-/// After an accept failed: descriptors may be free again.
+/// After a failed accept: descriptors may be free again.
 const REFUSED_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,
@@ -65,23 +63,22 @@ const ASK_TIMES: u32 = 5;
 pub struct Acceptor<P: Program> {
     /// Non-blocking.
     pub listeners: Vec<TcpListener>,
-    /// The congestion control of connections, if [`begin_unpaced`] changed it.
-    ///
-    /// [`begin_unpaced`]: pagewell_sunrpc::stream::begin_unpaced
+    /// The congestion control of connections, if
+    /// [`begin_unpaced`](pagewell_sunrpc::stream::begin_unpaced) changed it.
     pub usual: Option<String>,
-    /// Readable when the server stops or checks that the thread lives.
+    /// Readable when the server stops or checks the thread.
     pub stop_event: Arc<Inbox>,
-    /// Counts the thread's rounds.
+    /// The thread's rounds.
     pub beats: Arc<Beats>,
-    /// Knows the allowed addresses, and whether the server stops.
+    /// Knows the allowed addresses, and the stop.
     pub dispatcher: Arc<Dispatcher<P>>,
-    /// Connection slots, shared by address.
+    /// By address.
     pub slots: Arc<Mutex<Shares<Address>>>,
-    /// Readers for the connections.
+    /// Of the connections.
     pub readers: Arc<Readers>,
     /// By address.
     pub latest: LatestConnections,
-    /// Accepted connections; some are gone.
+    /// Some are gone.
     pub accepted: Vec<(Address, Weak<Connection>)>,
 }
 
@@ -98,7 +95,7 @@ fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
 }
 
 impl<P: Program> Acceptor<P> {
-    /// Accepts until the server stops.
+    /// Until the server stops.
     pub fn run(mut self) {
         while !self.dispatcher.is_stopping() {
             let listeners = self.listeners.iter();
@@ -172,7 +169,7 @@ impl<P: Program> Acceptor<P> {
             return;
         }
         let socket = OwnedFd::from(socket);
-        // Without it a dead client is only detected later.
+        // Else a dead client is only detected later.
         let _ = keep_alive(&socket);
         names::CONNECTIONS_ACCEPTED.add(1);
         self.assign(socket, peer);
@@ -235,20 +232,17 @@ const PARTS: usize = 4;
 
 const CONNECTIONS_MIN: usize = 8;
 
-/// The latest connection number of each address; connections share theirs.
-///
-/// A client that gives up a connection opens another for its calls. Only this tells a closed
-/// connection from one whose client has sent all and waits for replies
-/// ([`Connection::is_given_up`]).
+/// The latest connection number of each address. Only a later connection tells a client that gave
+/// one up from a client that has sent all and waits ([`Connection::is_given_up`]).
 #[derive(Default)]
 pub struct LatestConnections {
     latest: HashMap<IpAddr, Weak<AtomicU64>>,
-    /// The size that triggers a search for addresses without connections.
+    /// Triggers a search for addresses without connections.
     full_at: usize,
 }
 
 impl LatestConnections {
-    /// The number that all connections of an address share.
+    /// Shared by all connections of the address.
     pub fn of(&mut self, peer: IpAddr) -> Arc<AtomicU64> {
         let peer = peer.to_canonical();
         if let Some(latest) = self.latest.get(&peer).and_then(Weak::upgrade) {
@@ -264,10 +258,9 @@ impl LatestConnections {
     }
 }
 
-/// How many of `wanted` connections the limit of open files allows.
-///
-/// The soft limit is mostly 1,024, for programs that use select(2); it is raised up to the hard
-/// limit as needed. Connections get a quarter, open directories up to two, files the rest.
+/// How many of `wanted` connections the limit of open files allows. The soft limit, mostly 1,024,
+/// is raised as needed, up to the hard limit. Connections get a quarter, open directories up to
+/// two, files the rest.
 #[must_use]
 pub fn connections_max(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);

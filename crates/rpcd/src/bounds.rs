@@ -8,21 +8,21 @@ use crate::connection::{Charge, Totals};
 use crate::limits::Limits;
 use crate::slow::SlowCalls;
 
-/// What it takes to answer a stalled call.
+/// What answers a stalled call.
 pub struct StalledCall {
-    /// The charge to its connection.
+    /// To its connection.
     pub charge: Arc<Charge>,
     /// Its name.
     pub call: CallName,
 }
 
-/// The bounds of a server.
+/// Of a server.
 pub struct Bounds {
-    /// Sums over all connections.
+    /// Over all connections.
     pub totals: Arc<Totals>,
-    /// Rate limits of clients and exports.
+    /// Of clients and exports.
     pub limits: Limits,
-    /// Calls in the pool.
+    /// In the pool.
     pub slow: SlowCalls<StalledCall>,
 }
 

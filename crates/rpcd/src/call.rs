@@ -1,4 +1,4 @@
-//! A call in the transport: its arguments, its reply and statistics, whichever program answers it.
+//! A call in the transport: its arguments, its reply and statistics.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -23,18 +23,18 @@ pub struct Request<'a> {
     pub record: &'a [u8],
     /// Its connection.
     pub connection: &'a Arc<Connection>,
-    /// Arrival of the last byte.
+    /// Of the last byte.
     pub received_at: Instant,
     /// When a pool thread took it.
     pub began_at: Option<Instant>,
-    /// Its place among the connection's calls.
+    /// Among the connection's calls.
     pub place: Place,
 }
 
 /// The head of a call, which its reply repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallName {
-    /// Chosen by the client.
+    /// The client's choice.
     pub xid: u32,
     /// The program.
     pub program: u32,
@@ -56,42 +56,42 @@ impl CallName {
     }
 }
 
-/// The result of a call on a reader thread.
+/// Of a call on a reader thread.
 pub enum Answer<P> {
     /// The reply is in the batch, or none is due.
     Done,
-    /// The call may wait: the pool takes it.
+    /// The pool takes the call.
     Wait(Class, P),
 }
 
-/// What a call is for, and the memory of its reply.
+/// What a call is for.
 #[derive(Clone, Debug, Default)]
 pub struct Class {
     /// Its objects.
     pub subjects: Subjects,
     /// What it does to them.
     pub kind: Kind,
-    /// Longest reply.
+    /// Of the longest reply.
     pub reply_bytes_max: usize,
-    /// Longest listing: memory of its own until it has left.
+    /// Of the longest listing: memory of its own until it has left.
     pub listing_bytes_max: usize,
 }
 
-/// A call between its first look and the pool.
+/// A call before the pool.
 #[derive(Clone, Default)]
 pub struct WaitingCall<P> {
     /// What it is for.
     pub class: Class,
     /// The program's own state.
     pub pending: P,
-    /// Since when it waits, without a thread, for a stalled object.
+    /// For a stalled object, without a thread.
     pub waits_since: Option<Instant>,
-    /// Its payment for the reply, under a limit.
+    /// For the reply, under a limit.
     pub prepaid: Option<Prepaid>,
 }
 
 impl<P> WaitingCall<P> {
-    /// The charge to the connection: the longer of record and reply, and the memory of a listing.
+    /// For the connection: the longer of record and reply, and the memory of a listing.
     pub fn charged_bytes(&self, length: usize) -> (usize, usize) {
         let class = &self.class;
         (length.max(class.reply_bytes_max), class.listing_bytes_max)
@@ -100,15 +100,15 @@ impl<P> WaitingCall<P> {
 
 /// A call for the pool.
 pub struct Job<P> {
-    /// The charge to its connection.
+    /// To its connection.
     pub charge: Arc<Charge>,
-    /// Its record, at the start of the buffer.
+    /// At the start of the buffer.
     pub record: Buffer,
-    /// Bytes of the record.
+    /// Of the record.
     pub length: usize,
-    /// Arrival of the last byte.
+    /// Of the last byte.
     pub received_at: Instant,
-    /// What its first look left.
+    /// From its first look.
     pub state: WaitingCall<P>,
 }
 
@@ -120,13 +120,13 @@ pub fn refuse<P>(batch: &mut Batch, xid: u32, refusal: Refusal) -> Answer<P> {
     Answer::Done
 }
 
-/// Refuses a version, naming those served.
+/// Names the served ones.
 pub fn refuse_version<P>(batch: &mut Batch, xid: u32, served: RangeInclusive<u32>) -> Answer<P> {
     let (low, high) = served.into_inner();
     refuse(batch, xid, Refusal::ProgramMismatch { low, high })
 }
 
-/// Refuses a record that was too long, of which only the beginning was kept.
+/// Of such a record the beginning was kept.
 pub fn refuse_oversized(beginning: &[u8], batch: &mut Batch) {
     let refused = match rpc::parse_call(beginning) {
         Ok((call, _)) => Some((call.xid, Refusal::GarbageArguments)),
@@ -137,12 +137,12 @@ pub fn refuse_oversized(beginning: &[u8], batch: &mut Batch) {
     }
 }
 
-/// A reply; by default OK and all in the block.
+/// By default OK and all in the block.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Done {
     /// Its status is not OK.
     pub failed: bool,
-    /// Its length, if the handler ended it itself.
+    /// If the handler ended it itself.
     pub sent_bytes: Option<usize>,
 }
 
@@ -162,7 +162,7 @@ impl From<Refusal> for Unanswered {
 }
 
 impl Unanswered {
-    /// The refusal; `None`: the call waits.
+    /// `None`: the call waits.
     pub fn refusal(self) -> Option<Refusal> {
         match self {
             Self::WouldBlock => None,
@@ -171,7 +171,7 @@ impl Unanswered {
     }
 }
 
-/// The user of a call as the client claims it; `None` is AUTH_NONE.
+/// As the client claims them; `None` is AUTH_NONE.
 pub fn credentials_of(call: &Call<'_>) -> Option<Credentials> {
     match &call.credential {
         Credential::None => None,
@@ -183,13 +183,12 @@ pub fn credentials_of(call: &Call<'_>) -> Option<Credentials> {
     }
 }
 
-/// The arguments of a procedure. Some clients send a few bytes behind them; like other servers,
-/// this one ignores them.
+/// Ignores bytes behind them, which some clients send, as other servers do.
 pub fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Refusal> {
     Ok(T::decode(&mut arguments)?)
 }
 
-/// Answers a call with the results of `run`, unless it would block and may not.
+/// With the results of `run`, unless the call waits.
 pub fn answer_with<P: Default, const PROCEDURES: usize>(
     call: (&Request<'_>, &Call<'_>),
     statistics: &ProgramStatistics<PROCEDURES>,
@@ -202,7 +201,7 @@ pub fn answer_with<P: Default, const PROCEDURES: usize>(
     }
 }
 
-/// Answers a call without results, unless it waits.
+/// Unless the call waits.
 pub fn unanswered<P: Default>(reason: Unanswered, xid: u32, batch: &mut Batch) -> Answer<P> {
     match reason.refusal() {
         Some(refusal) => refuse(batch, xid, refusal),
@@ -210,7 +209,7 @@ pub fn unanswered<P: Default>(reason: Unanswered, xid: u32, batch: &mut Batch) -
     }
 }
 
-/// Appends the results of a call; returns what the statistics counted.
+/// Returns what the statistics counted.
 #[inline]
 pub fn count_answer<const PROCEDURES: usize>(
     (request, head): (&Request<'_>, &Call<'_>),

@@ -1,7 +1,7 @@
 //! The clients of this process, connected or not.
 //!
 //! [`usage`](crate::usage) counts their calls. Counts of past connections are kept for a bounded
-//! number of addresses; the one silent for longest is dropped first.
+//! number of addresses; the one silent for longest goes first.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -68,7 +68,7 @@ impl Sum {
     }
 }
 
-/// The clients of all servers of this process.
+/// Of all servers of this process.
 pub static CLIENTS: LazyLock<Clients> = LazyLock::new(Clients::default);
 
 impl Clients {
@@ -82,7 +82,7 @@ impl Clients {
         known.connections.push(Arc::downgrade(connection));
     }
 
-    /// Adds the locks of a starting server.
+    /// Of a starting server.
     pub fn add_locks(&self, locks: Weak<dyn CountsLocks>) {
         let mut known = self.0.lock();
         known.locks.retain(|locks| locks.strong_count() > 0);
@@ -110,7 +110,7 @@ impl Clients {
         entry.called_at = entry.called_at.max(called_at);
     }
 
-    /// Closes the connections of an address; returns their number. The client may reconnect.
+    /// Returns their number. The client may reconnect.
     pub fn disconnect(&self, address: IpAddr) -> usize {
         let own = self.alive();
         let own = own
@@ -119,7 +119,7 @@ impl Clients {
         own.map(|connection| connection.close()).count()
     }
 
-    /// All known clients, those with the most calls first.
+    /// Those with the most calls first.
     pub fn list(&self, now: Instant) -> Vec<Client> {
         let mut clients: HashMap<IpAddr, Sum> = HashMap::new();
         for connection in self.alive() {

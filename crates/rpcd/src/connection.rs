@@ -1,5 +1,5 @@
-//! The state of a client connection that all threads share, and what the duplicate-request cache
-//! knows of it.
+//! The state of a client connection that all threads share, and the view of the duplicate-request
+//! cache.
 
 pub mod inbox;
 
@@ -23,16 +23,16 @@ use crate::reply::{Batch, SendQueue};
 use crate::share::{Address, Shares};
 use crate::usage::Usage;
 
-/// Most bytes of calls in the pool; above this the connection is not read.
+/// Of calls in the pool; above this the connection is not read.
 pub const IN_FLIGHT_BYTES_MAX: usize = 16 << 20;
 
-/// The same of all connections; above this each has [`SHARE_BYTES`].
+/// Of all connections; above this each has [`SHARE_BYTES`].
 const IN_FLIGHT_BYTES_MAX_ALL: usize = 128 << 20;
 
-/// A connection's bytes in flight while the total is exceeded.
+/// While the total is exceeded.
 const SHARE_BYTES: usize = 64 << 10;
 
-/// Least charge of a call, for its reply and bookkeeping.
+/// For the reply and bookkeeping.
 const CALL_BYTES_MIN: usize = 2048;
 
 /// Longest wait of a change to begin once the client has ended its side.
@@ -41,46 +41,46 @@ const GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 /// A client connection.
 pub struct Connection {
     socket: OwnedFd,
-    /// The client's address.
+    /// The client's.
     pub peer: SocketAddr,
     /// The client is on this machine.
     pub stays_here: bool,
-    /// Wakes the reader for this connection; has its number.
+    /// Wakes the reader; has the connection's number.
     pub waker: Waker,
     queue: SendQueue,
-    /// Counts of its calls.
+    /// Of its calls.
     pub usage: Usage,
     /// When limits let the reader read again.
     pub pass: Mutex<Pass>,
     in_flight_bytes: AtomicUsize,
     /// Calls in the pool without a sent reply.
     unanswered: AtomicUsize,
-    /// Memory that replies of pool calls may take.
+    /// That replies of pool calls may take.
     reply_bytes: AtomicUsize,
     totals: Arc<Totals>,
     paused: AtomicBool,
     closed: AtomicBool,
     ending: AtomicBool,
     ended_at: OnceLock<Instant>,
-    /// The number of the next connection, as of the last receive.
+    /// The number of the next connection, at the last receive.
     heard_before: AtomicU64,
-    /// [`time_of`]: lower bound for the last arrival.
+    /// [`time_of`] a lower bound for the last arrival.
     arrived_after: AtomicU64,
     /// Ended turns of the reader; their replies are queued.
     turns: AtomicU64,
-    /// Its state for the duplicate-request cache.
+    /// For the duplicate-request cache.
     pub line: ConnectionLine,
     latest: Arc<AtomicU64>,
     asked_to_leave: AtomicBool,
     /// [`time_of`] the last call, or of the connection itself.
     called_at: AtomicU64,
-    /// Its slot comes from here and goes back on drop.
+    /// Get its slot back on drop.
     slots: Arc<Mutex<Shares<Address>>>,
 }
 
 /// The charge for a pool call, until it ends or drops.
 pub struct Charge {
-    /// The charged connection.
+    /// The charged one.
     pub connection: Arc<Connection>,
     bytes: usize,
     reply_bytes: usize,
@@ -89,7 +89,7 @@ pub struct Charge {
 }
 
 impl Charge {
-    /// For a call of `bytes` whose reply may take `reply_bytes` of memory.
+    /// Of a call of `bytes` whose reply takes at most `reply_bytes`.
     pub fn begin(connection: Arc<Connection>, (bytes, reply_bytes): (usize, usize)) -> Arc<Self> {
         connection.begin_call(bytes, reply_bytes);
         Arc::new(Self {
@@ -101,14 +101,14 @@ impl Charge {
         })
     }
 
-    /// The reply leaves now, or none will: what the client sends next does not overlap the call.
+    /// The reply leaves now, or none will: the client's next call does not overlap this one.
     pub fn answer(&self) {
         if !self.is_answered.swap(true, Ordering::AcqRel) {
             self.connection.unanswered.fetch_sub(1, Ordering::AcqRel);
         }
     }
 
-    /// The call is answered, even if its thread still waits.
+    /// The call is answered; its thread may still wait.
     pub fn end(&self) {
         self.answer();
         if !self.is_over.swap(true, Ordering::AcqRel) {
@@ -123,12 +123,12 @@ impl Drop for Charge {
     }
 }
 
-/// Sums over the connections of a server.
+/// Over the connections of a server.
 #[derive(Default)]
 pub struct Totals {
-    /// Bytes of calls in the pool.
+    /// Of calls in the pool.
     pub in_flight_bytes: AtomicUsize,
-    /// Memory of unsent replies.
+    /// Of unsent replies.
     pub unsent: Arc<Unsent>,
     connections: AtomicU64,
 }
@@ -148,8 +148,7 @@ impl Totals {
 }
 
 impl Connection {
-    /// A connection that `waker` wakes and that gives its slot back on drop. `latest` is the latest
-    /// connection number of its address.
+    /// `waker` wakes its reader; `latest` is the latest connection number of its address.
     pub fn new(
         socket: OwnedFd,
         peer: SocketAddr,
@@ -197,7 +196,7 @@ impl Connection {
         if !self.queue.send(&self.socket, batch) {
             self.close();
         }
-        // A thread with a free queue sends for all, so its replies may have left, too.
+        // This thread may have sent replies of others.
         self.resume();
     }
 
@@ -208,7 +207,7 @@ impl Connection {
         }
     }
 
-    /// Bytes of replies that have not left.
+    /// Of replies.
     pub fn unsent_bytes(&self) -> usize {
         self.queue.unsent_bytes()
     }
@@ -237,9 +236,8 @@ impl Connection {
         self.resume();
     }
 
-    /// Wakes the reader if it need not pause any more, or waits for the last reply to leave.
-    ///
-    /// It sets a flag, then checks the limits; others change the limited values, then check the
+    /// Wakes the reader if it need not pause any more, or waits for the last reply to leave. The
+    /// reader sets a flag, then checks the limits; others change the limited values, then check the
     /// flag. Without one order of all four (`SeqCst`) both could check too early.
     fn resume(&self) {
         if self.ending.load(Ordering::SeqCst) && !self.is_busy() {
@@ -251,21 +249,21 @@ impl Connection {
         }
     }
 
-    /// The client has ended its side: wake the reader when the last reply has left.
+    /// Wakes the reader when the last reply has left.
     pub fn wake_when_done(&self) {
         self.ending.store(true, Ordering::SeqCst);
     }
 
     /// Whether the reader may take another call.
     pub fn may_read(&self) -> bool {
-        // The reader was stopped by the total: the next reply to leave wakes it.
+        // If the total stopped the reader, the next reply to leave wakes it.
         let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);
         !self.is_held_up() && replies < self.totals.unsent.connection_bytes_max()
     }
 
-    /// Whether the limit of calls in flight is reached.
+    /// By calls in flight.
     pub fn is_held_up(&self) -> bool {
-        // The reader was stopped by the total: it has calls of its own, whose end wakes it.
+        // If the total stopped the reader, the end of one of its calls wakes it.
         let all = self.totals.in_flight_bytes.load(Ordering::SeqCst);
         let limit = if all < IN_FLIGHT_BYTES_MAX_ALL {
             IN_FLIGHT_BYTES_MAX
@@ -290,8 +288,7 @@ impl Connection {
         self.in_flight_bytes.load(Ordering::SeqCst) > 0 || self.unsent_bytes() > 0
     }
 
-    /// Stops reading until a call ends or replies leave; false if one just did and reading may
-    /// continue.
+    /// Until a call ends or replies leave; false if reading may go on already.
     pub fn pause(&self) -> bool {
         self.paused.store(true, Ordering::SeqCst);
         if self.may_read() {
@@ -306,13 +303,13 @@ impl Connection {
         self.called_at.store(time_of(now), Ordering::Relaxed);
     }
 
-    /// Time since the last call.
+    /// Since the last call.
     pub fn idle_for(&self, now: Instant) -> Duration {
         let called_at = self.called_at.load(Ordering::Relaxed);
         Duration::from_nanos(time_of(now).saturating_sub(called_at))
     }
 
-    /// Makes the reader close the connection unless a call has come.
+    /// Unless a call has come.
     pub fn ask_to_leave(&self) {
         self.asked_to_leave.store(true, Ordering::Release);
         self.waker.wake();
@@ -325,11 +322,11 @@ impl Connection {
             && self.asked_to_leave.swap(false, Ordering::AcqRel)
     }
 
-    /// Ends the connection: the reader sees the end of the stream and drops it.
+    /// The reader sees the end and drops the connection.
     pub fn close(&self) {
         self.observe(true);
         if !self.closed.swap(true, Ordering::AcqRel) {
-            // The reader sees it in epoll; a peer that is gone already is no error.
+            // A peer that is gone already is no error.
             let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
         }
     }
@@ -342,7 +339,7 @@ impl Connection {
         self.arrived_after.store(time, Ordering::Relaxed);
     }
 
-    /// The number of the next connection, as of the last receive.
+    /// The number of the next connection, at the last receive.
     pub fn heard_before(&self) -> u64 {
         self.heard_before.load(Ordering::Relaxed)
     }
@@ -353,11 +350,9 @@ impl Connection {
         let _ = self.ended_at.set(Instant::now());
     }
 
-    /// Whether the client cannot want a change that has not begun.
-    ///
-    /// A client that ends its side has closed the connection or waits for replies; both look alike.
-    /// It has given up if its address connected again since the last receive, as clients do to
-    /// repeat calls, or after a long time.
+    /// Whether the client cannot want a change that has not begun. A client that ends its side may
+    /// only wait for replies. It has given up if its address connected again since the last
+    /// receive, as clients do to repeat calls, or after a long time.
     pub fn is_given_up(&self) -> bool {
         self.is_closed()
             || self.ended_at.get().is_some_and(|at| {
@@ -366,27 +361,27 @@ impl Connection {
             })
     }
 
-    /// Bytes of all replies so far.
+    /// Of all replies so far.
     pub fn queued_bytes(&self) -> u64 {
         self.queue.queued_bytes()
     }
 
-    /// Ended turns of the reader.
+    /// Of the reader.
     pub fn turns(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// The reader's turn has ended and its replies are sent.
+    /// The replies of the turn are sent.
     pub fn end_turn(&self) {
         self.turns.store(self.turns() + 1, Ordering::Release);
     }
 
-    /// [`time_of`]: lower bound for the last arrival.
+    /// A lower bound for the last arrival.
     fn arrived_after(&self) -> Duration {
         Duration::from_nanos(self.arrived_after.load(Ordering::Relaxed))
     }
 
-    /// Records what the client's kernel has acknowledged, if known. `is_ending`: this side closes.
+    /// Records what the client's kernel has acknowledged. `is_ending`: this side closes.
     fn observe(&self, is_ending: bool) -> Standing {
         let turns = self.turns.load(Ordering::Acquire);
         let standing = standing(self);
@@ -405,7 +400,7 @@ impl Connection {
     }
 }
 
-/// Time since the first call of this function.
+/// Since the first call of this function.
 pub fn since_start(time: Instant) -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     time.saturating_duration_since(*FIRST.get_or_init(|| time))
@@ -434,8 +429,8 @@ impl Drop for Connection {
     }
 }
 
-/// A connection as the duplicate-request cache sees it. It outlives the connection: acknowledged
-/// replies still count when a client has reconnected.
+/// A connection for the duplicate-request cache, which it outlives: acknowledged replies still
+/// count when a client has reconnected.
 #[derive(Clone)]
 pub struct ConnectionLine(Arc<Shared>);
 
@@ -456,26 +451,24 @@ struct Acknowledged {
 struct Arrived {
     /// Valid unless the connection is reset.
     now: Acknowledged,
-    /// Valid in any case: the state when one side ended the connection in order.
+    /// When one side ended the connection in order; always valid.
     at_end: Acknowledged,
-    /// This many bytes hold all replies of this many turns, so that turns count as arrived while
-    /// later replies are always in flight.
+    /// These bytes hold all replies of these turns, so that turns count as arrived while later
+    /// replies are in flight.
     mark: Acknowledged,
 }
 
-/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// Both sides may send.
     Live,
-    /// The client ended it in order.
+    /// By the client, in order.
     Ended,
     /// Closed here, or reset.
     Over,
 }
 
 impl ConnectionLine {
-    /// For a connection of this number.
     fn new(token: u64, connection: Weak<Connection>) -> Self {
         Self(Arc::new(Shared {
             token,
@@ -551,7 +544,7 @@ impl Line for ConnectionLine {
     }
 }
 
-/// The state in the kernel.
+/// In the kernel.
 fn standing(connection: &Connection) -> Standing {
     let mut sockets = [PollFd::new(connection, PollFlags::RDHUP)];
     // On failure it counts as live.
@@ -566,7 +559,7 @@ fn standing(connection: &Connection) -> Standing {
     }
 }
 
-/// Time since the last data segment, to a few milliseconds.
+/// To a few milliseconds.
 fn last_data_ago(socket: impl AsFd) -> Option<Duration> {
     let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
     let mut length = libc::socklen_t::try_from(size_of::<libc::tcp_info>()).ok()?;

@@ -25,23 +25,23 @@ use crate::pool::{Flow, Pool};
 use crate::program::Program;
 use crate::share::{Address, Shares};
 
-/// Longest call: longest names and handles, with a margin.
+/// Longest names and handles, with a margin.
 const CALL_BYTES_MAX: usize = 8192;
-/// Threads of each export for blocking calls.
+/// Of each export, for blocking calls.
 const THREADS_MAX: usize = 4;
-/// Waiting calls of all exports; more are dropped, and clients repeat them.
+/// Of all exports; more are dropped, and clients repeat them.
 const WAITING_MAX: usize = 256;
 const TICK: Duration = Duration::from_millis(500);
 
 struct Datagram {
     record: Vec<u8>,
     from: SocketAddr,
-    /// Our address, as its target.
+    /// The target, our address.
     local: Option<IpAddr>,
     export: u32,
 }
 
-/// A socket for [`serve`].
+/// For [`serve`].
 pub fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind(address)?;
     match address {
@@ -51,7 +51,7 @@ pub fn bind(address: SocketAddr) -> std::io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Serves until the server stops.
+/// Until the server stops.
 pub fn serve<P: Program>(dispatcher: &Arc<Dispatcher<P>>, socket: UdpSocket) {
     let socket = Arc::new(socket);
     let waiting = Arc::new(Mutex::new(Shares::new(WAITING_MAX)));
@@ -116,7 +116,7 @@ fn answer(
     Ok(())
 }
 
-/// A datagram: its length, sender, and our address as its target.
+/// Length, sender, and target.
 fn receive(
     socket: &UdpSocket,
     buffer: &mut [u8],

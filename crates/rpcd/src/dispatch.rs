@@ -41,26 +41,26 @@ const DEFERRED_KEPT: usize = 64;
 /// ms.
 const UNDECIDED_PERIOD: Duration = Duration::from_millis(10);
 
-/// Looks in a round: each asks the kernel, under one lock for all.
+/// In a round: each asks the kernel, under one lock for all.
 const UNDECIDED_MAX: usize = 256;
 
-/// Time for clients to fetch replies from a stopping server.
+/// For clients to fetch replies from a stopping server.
 pub const DRAIN_FOR: Duration = Duration::from_secs(10);
 
 /// The threads that may wait, and their calls.
 pub struct Dispatcher<P: Program> {
     /// Answers calls.
     pub program: Arc<P>,
-    /// Bounds them.
+    /// Of calls.
     pub bounds: Arc<Bounds>,
     pool: Arc<Pool<Job<P::Pending>>>,
-    /// For listings, with [`LISTING_NICENESS`].
+    /// With [`LISTING_NICENESS`].
     listings: Arc<Pool<Job<P::Pending>>>,
-    /// Undecided calls ([`Program::decide`]) and calls for stalled objects, oldest first. They must
-    /// not take a thread, which would stall too, nor get "try later" at once: clients repeat that
-    /// hundreds of thousands of times. The bytes in flight of each connection bound them.
+    /// Undecided calls ([`Program::decide`]) and calls for stalled objects, oldest first. A thread
+    /// would stall, too; "try later" at once would be repeated hundreds of thousands of times. The
+    /// bytes in flight of each connection bound them.
     deferred: Mutex<Vec<Job<P::Pending>>>,
-    /// The watcher runs often, for undecided calls. Changes under the lock of `deferred`.
+    /// For undecided calls. Changes under the lock of `deferred`.
     watches_closely: AtomicBool,
     watcher: OnceLock<Thread>,
     stopping: AtomicBool,
@@ -96,12 +96,12 @@ impl<P: Program> Dispatcher<P> {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Stops; returns whether it already did.
+    /// Returns whether it already stopped.
     pub fn set_stopping(&self) -> bool {
         self.stopping.swap(true, Ordering::AcqRel)
     }
 
-    /// Lets threads end once nothing is left to do.
+    /// They end once nothing is left to do.
     pub fn stop_threads(&self) {
         self.pool.stop();
         self.listings.stop();
@@ -148,7 +148,7 @@ impl<P: Program> Dispatcher<P> {
             return Decision::Done;
         }
         match self.program.decide(&mut job.state.pending, connection) {
-            // No reply: the client repeats the call on another connection.
+            // The client repeats the call on another connection.
             Decision::LookAgain if self.is_stopping() => Decision::Done,
             Decision::Answer(reply) => {
                 let mut batch = Batch::default();
@@ -179,8 +179,7 @@ impl<P: Program> Dispatcher<P> {
         names::CALLS_RUNNING.add(1);
         let (connection, state) = (job.charge.connection.clone(), job.state.clone());
         let may_wait = !self.is_stopping() && !has_waited(&state, self.delay(), Instant::now());
-        // Code does not panic by intent. A panic costs its client the connection, other clients
-        // nothing.
+        // No panic is intended. One costs only its client, the connection.
         let work = AssertUnwindSafe(|| self.answer_waiting(job, may_wait));
         let left = catch_unwind(work).unwrap_or_else(|_| {
             names::PANICS.add(1);
@@ -200,7 +199,7 @@ impl<P: Program> Dispatcher<P> {
         self.bounds.slow.limit / 2
     }
 
-    /// Makes a call wait without a thread, because its object is stalled.
+    /// Its object is stalled.
     fn defer(&self, mut job: Job<P::Pending>) {
         if job.state.waits_since.is_none() {
             job.state.waits_since = Some(Instant::now());
@@ -227,7 +226,7 @@ impl<P: Program> Dispatcher<P> {
         due.into_iter().for_each(|job| self.enqueue(job));
     }
 
-    /// The watcher: answers stalled calls until the server stops.
+    /// Until the server stops.
     pub fn watch(&self) {
         let slow = &self.bounds.slow;
         // An undecided call unparks it.
@@ -268,7 +267,7 @@ impl<P: Program> Dispatcher<P> {
         is_gone
     }
 
-    /// Runs a pool call. Gives it back untouched if its object is stalled and it may wait.
+    /// Gives the call back untouched if its object is stalled and it may wait.
     fn answer_waiting(&self, job: Job<P::Pending>, may_wait: bool) -> Option<Job<P::Pending>> {
         let (connection, state) = (&job.charge.connection, &job.state);
         if self.is_abandoned(connection, &state.pending) {
@@ -296,8 +295,8 @@ impl<P: Program> Dispatcher<P> {
             limits.settle(connection, prepaid, batch.length());
         }
         let is_answered = was_done && !batch.is_empty();
-        // `finish` comes before the client can act on the reply, `sent` when the reply's place in
-        // the stream is known.
+        // `finish` comes before the client can act on the reply, `sent` when its place in the
+        // stream is known.
         let reply = is_answered.then(|| batch.body(mark));
         self.program.finish(&state.pending, reply);
         connection.send(&mut batch);
@@ -307,7 +306,7 @@ impl<P: Program> Dispatcher<P> {
         None
     }
 
-    /// Runs a call that the watcher may answer; the batch then stays empty. Returns whether it ran.
+    /// Whether the call ran. If the watcher answers it, the batch stays empty.
     fn run_watched(
         &self,
         request: &Request<'_>,
@@ -344,7 +343,7 @@ impl<P: Program> Dispatcher<P> {
         true
     }
 
-    /// Answers each stalled call; returns the number of stalled threads by export.
+    /// Returns the number of stalled threads by export.
     fn answer_stalled(&self, now: Instant) -> HashMap<u32, usize> {
         let found = self.bounds.slow.watch(now);
         for running in found.due {
@@ -360,7 +359,7 @@ impl<P: Program> Dispatcher<P> {
                 charge.answer();
                 connection.send(&mut batch);
                 // Its thread may never return; the connection's other calls go on. The pool bounds
-                // such threads, and with them the memory of their replies.
+                // such threads and their replies.
                 charge.end();
             }
         }

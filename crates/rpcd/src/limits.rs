@@ -1,17 +1,16 @@
 //! Rate limits of clients and exports: [`pagewell_policy::limits`] with a clock.
 //!
-//! A throttled connection is not read between two calls until its time comes; its socket fills, the
-//! client waits, no thread does. The reader has a timer for each throttled connection
-//! ([`crate::receive::reader`]) and checks again after [`WAIT_MAX`], as limits and other clients
-//! change.
+//! A throttled connection is not read between two calls until its time comes; its socket fills, and
+//! the client waits, not a thread. The reader has a timer for each and checks again after
+//! [`WAIT_MAX`], as limits and other clients change.
 //!
 //! ```text
 //!   reader: call ──> answered here ──> pays calls, and bytes of call and reply
 //!               └──> goes to the pool, pays for the longest reply ──> gets the difference back
 //! ```
 //!
-//! Weaknesses: under any limit all calls take one lock, for some hundred nanoseconds. UDP calls are
-//! not counted.
+//! Weaknesses: under any limit all calls take one lock, for some hundred nanoseconds. UDP calls do
+//! not count.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,23 +22,23 @@ use crate::connection::Connection;
 use crate::share::Address;
 use crate::usage::ExportLabel;
 
-/// Longest wait until the next check.
+/// Until the next check.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Shortest wait, with more calls behind it: a wait costs more than a call.
+/// With more calls behind it: a wait costs more than a call.
 const WAIT_MIN: Duration = Duration::from_millis(1);
 
-/// The limits of a server.
+/// Of a server.
 pub struct Limits {
     is_active: AtomicBool,
     begun: Instant,
     limiter: Mutex<Limiter>,
 }
 
-/// Bytes paid for a reply before it exists.
+/// For a reply before it exists.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepaid {
-    /// The paying export.
+    /// The payer.
     pub export: ExportLabel,
     /// Their number.
     pub bytes: usize,
@@ -56,12 +55,12 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Sets the limit of each client.
+    /// Of each client.
     pub fn limit_clients(&self, rates: Rates) {
         self.change(|limiter| limiter.limit_clients(rates));
     }
 
-    /// Sets the limits of exports, each for all its clients.
+    /// Each for all clients of an export.
     pub fn limit_exports(&self, exports: impl IntoIterator<Item = (ExportLabel, Rates)>) {
         let exports = exports.into_iter();
         let numbered = exports.map(|(export, rates)| (export.number(), rates));
@@ -105,8 +104,7 @@ impl Limits {
         limiter.refund(now, (client, paid.export.number()), less, &mut pass);
     }
 
-    /// How long the reader must not read a connection before it asks again, and why; `None`: it may
-    /// read.
+    /// How long not to read a connection, and why; `None`: it may be read.
     pub fn wait(&self, connection: &Connection) -> Option<(Duration, Reason)> {
         let (now, client) = (self.begun.elapsed(), client_of(connection));
         let mut pass = connection.pass.lock();

@@ -1,11 +1,10 @@
 //! The threads that may wait for storage.
 //!
-//! A call that waits for a disk must not delay other calls of its connection, a client with a
-//! thousand calls or a hundred connections must not delay one with a single call, nor a slow export
-//! another. Each export has a lane with a fixed number of threads. In a lane addresses take turns,
-//! and at an address its connections. A connection may use three quarters of the lane, an address
-//! seven eighths. Listings, which cost most processor time, have a pool with fewer threads at a
-//! lower priority ([`Pool::low_priority`]).
+//! A call that waits for a disk must not delay other calls of its connection, nor a busy client
+//! another, nor a slow export another. Each export has a lane with a fixed number of threads. In a
+//! lane addresses take turns, and at an address its connections. A connection may use three
+//! quarters of the lane, an address seven eighths. Listings, which cost most processor time, have a
+//! pool with fewer threads at a lower priority ([`Pool::low_priority`]).
 //!
 //! ```text
 //!   lane 1 ─┬─ address A ─┬─ connection 1: 200 calls
@@ -15,9 +14,9 @@
 //! ```
 //!
 //! A thread starts when more calls are ready than threads are free. ("Is one free" is not enough: a
-//! woken thread counts as free until it takes its call, so the second of two calls would wait
-//! behind the first.) A lane with stalled calls gets up to three times its threads, so that a dead
-//! file does not stop its export; `slow` bounds stalled calls beyond that.
+//! woken thread counts as free until it takes its call.) A lane with stalled calls gets up to three
+//! times its threads, so that a dead file does not stop its export; `slow` bounds stalled calls
+//! beyond that.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -37,19 +36,19 @@ pub struct Pool<J> {
 }
 
 struct State<J> {
-    /// Exports take turns, in them addresses, in these connections.
+    /// Of exports, in them of addresses, in these of connections.
     turns: Turns<(Flow, J)>,
     threads: usize,
-    /// Threads that have not taken a job yet.
+    /// Without a first job yet.
     starting: usize,
     free: usize,
     lane_threads_max: usize,
-    /// Extra threads of lanes with stalled calls.
+    /// Of lanes with stalled calls.
     extra: HashMap<u32, usize>,
     stopping: bool,
 }
 
-/// A job's queue: the jobs of one connection at one export.
+/// The jobs of one connection at one export.
 #[derive(Clone, Copy)]
 pub struct Flow {
     /// The export.
@@ -66,7 +65,7 @@ impl<J: Send + 'static> Pool<J> {
         Self::low_priority(lane_threads_max, 0, run)
     }
 
-    /// The same at a niceness (`sched(7)`) above that of the process.
+    /// At a niceness (`sched(7)`) above that of the process.
     pub fn low_priority(
         lane_threads_max: usize,
         niceness: i32,
@@ -113,7 +112,7 @@ impl<J: Send + 'static> Pool<J> {
         }
     }
 
-    /// Wakes or starts a thread for the next ready job.
+    /// For the next ready job.
     fn call_thread(self: &Arc<Self>, state: MutexGuard<'_, State<J>>) {
         if state.wants_thread() {
             self.start_thread(state);
@@ -159,7 +158,7 @@ impl<J: Send + 'static> Pool<J> {
             if let Some((flow, job)) = state.turns.take() {
                 // Another thread must find the remaining jobs.
                 self.call_thread(state);
-                // Code does not panic by intent. A panic costs only its job.
+                // No panic is intended. One costs only its job.
                 if catch_unwind(AssertUnwindSafe(|| (self.run)(job))).is_err() {
                     names::PANICS.add(1);
                 }
@@ -187,7 +186,7 @@ impl<J> State<J> {
         self.turns.ready() > self.free + self.starting
     }
 
-    /// The path of a flow, with the limits of its lane, address and connection.
+    /// With the limits of its lane, address and connection.
     fn path(&self, flow: &Flow) -> Path {
         let [lane, address, connection] = self.limits(flow.export);
         [
@@ -218,7 +217,7 @@ impl<J> State<J> {
             return;
         }
         let exports = before.keys().chain(self.extra.keys());
-        // A lane's limits have changed: count its ready jobs anew.
+        // Its ready jobs count by the new limits.
         let changed = exports.filter(|export| before.get(export) != self.extra.get(export));
         for export in changed {
             let limits = self.limits(*export);
@@ -230,12 +229,12 @@ impl<J> State<J> {
     }
 }
 
-/// The path to a queue: the key and the limit of each branch.
+/// The key and the limit of each branch to a queue.
 type Path = [(u128, usize); 3];
 
 /// A queue, or a fork whose branches take turns. All queues have the same depth.
 struct Turns<J> {
-    /// Most running jobs.
+    /// Of running jobs.
     limit: usize,
     /// Of a queue.
     jobs: VecDeque<J>,
@@ -244,7 +243,7 @@ struct Turns<J> {
     /// Exactly the branches with ready jobs.
     ring: VecDeque<u128>,
     running: usize,
-    /// Queued jobs, up to the limits of the branches.
+    /// Up to the limits of the branches.
     waiting: usize,
 }
 
@@ -280,7 +279,7 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Takes the next job; it runs until [`Turns::end`].
+    /// The job runs until [`Turns::end`].
     fn take(&mut self) -> Option<J> {
         if self.ready() == 0 {
             return None;
@@ -308,7 +307,7 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Sets the limits here and below.
+    /// Here and below.
     fn set_limits(&mut self, limits: &[usize]) {
         if let Some((limit, limits)) = limits.split_first() {
             self.limit = *limit;

@@ -11,7 +11,7 @@
 //!            └ again    └ its object is stalled: later
 //! ```
 //!
-//! The transport is generic over its program: no indirect call, lock or allocation.
+//! Generic transport: no indirect call, lock or allocation.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
@@ -26,18 +26,18 @@ use crate::usage::ExportLabel;
 pub enum Later {
     /// The batch has the reply "try later".
     Said,
-    /// The protocol cannot say so: a client whose connection closes tries again.
+    /// The protocol cannot: a client whose connection closes tries again.
     Unsayable,
     /// It answers the call, which may wait.
     Answered,
 }
 
-/// The later look at an undecided call.
+/// A later look at an undecided call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
     /// New: run it.
     Do,
-    /// Not to be run; no reply is due here.
+    /// Not to be run; no reply is due.
     Done,
     /// Still undecided.
     LookAgain,
@@ -47,7 +47,7 @@ pub enum Decision {
 
 /// What answers a server's calls.
 pub trait Program: Send + Sync + Sized + 'static {
-    /// State that the calls of one receive share.
+    /// Shared by the calls of one receive.
     type Received;
     /// The program's state of a waiting call.
     type Pending: Clone + Default + Send;
@@ -58,14 +58,14 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// The calls of one receive follow, on this thread.
     fn begin_receive(&self) -> Self::Received;
 
-    /// The export of a call, if the beginning of its record shows it and `peer` may use it.
+    /// If `beginning` shows it and `peer` may use it.
     fn export_of_record(&self, beginning: &[u8], peer: IpAddr) -> Option<u32>;
 
-    /// The label of an export, if `address` may use it.
+    /// If `address` may use the export.
     fn label_of(&self, export: u32, address: IpAddr) -> ExportLabel;
 
-    /// Answers a call, unless it would block and may not; then nothing has happened, except the
-    /// beginning of a write. It may block unless `received` is given.
+    /// Answers a call, unless it would block; then nothing has happened, except the beginning of a
+    /// write. It may block unless `received` is given.
     fn answer(
         &self,
         request: &Request<'_>,
@@ -73,17 +73,16 @@ pub trait Program: Send + Sync + Sized + 'static {
         batch: &mut Batch,
     ) -> Answer<Self::Pending>;
 
-    /// Turns the beginning of a record that is too long into one that can be answered; returns its
-    /// length. `None`: refused.
+    /// Makes the beginning of an overlong record answerable; returns its length. `None`: refused.
     fn shorten(&self, beginning: &mut [u8]) -> Option<usize>;
 
-    /// Defers a call whose object is stalled.
+    /// For a stalled object.
     fn later(&self, call: CallName, batch: &mut Batch) -> Later;
 
     /// A call got that reply because it stalled.
     fn note_stalled(&self, call: CallName, export: u32, peer: IpAddr, now: Instant);
 
-    /// Whether [`Self::decide`] must first find out whether the call is new.
+    /// Whether [`Self::decide`] must find out whether the call is new.
     fn is_undecided(pending: &Self::Pending) -> bool;
 
     /// Whether to drop the call once its client has given up.
@@ -92,20 +91,20 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// Looks again at an undecided call.
     fn decide(&self, pending: &mut Self::Pending, connection: &Connection) -> Decision;
 
-    /// The call has run and `reply` leaves now, or it has not run and may be repeated.
+    /// The call has run and `reply` leaves now; or it has not, and may be repeated.
     fn finish(&self, pending: &Self::Pending, reply: Option<&[u8]>);
 
     /// The reply is the last one sent on `connection`.
     fn sent(&self, pending: &Self::Pending, connection: &Connection);
 
-    /// Called about once a second; never waits.
+    /// About once a second; never waits.
     fn tick(&self, now: Instant);
 
     /// No more calls come.
     fn stop(&self);
 
-    /// The reply to a datagram, if due; `ends`: its sender, and our address as its target. `Err`:
-    /// it would wait for the export of that number, and may not.
+    /// The reply, if due; `ends`: sender, and target. `Err`: it would wait for the export of that
+    /// number, and may not.
     fn answer_datagram(
         &self,
         record: &[u8],

@@ -1,11 +1,11 @@
 //! Whether a server still works, for a watchdog.
 //!
-//! One live thread says nothing of the others, and a call to itself needs a connection, which
-//! address lists or the sandbox may forbid. So the acceptor and the readers are woken, and the
-//! acceptor and one reader must respond. Not all readers: stalled storage may block some in the
-//! kernel, and a restart would take the other exports down.
+//! One live thread says nothing of the others, and address lists or the sandbox may forbid a call
+//! to itself. So the acceptor and the readers are woken, and the acceptor and one reader must
+//! respond. Not all readers: stalled storage may block some in the kernel, and a restart would take
+//! the other exports down.
 //!
-//! Weakness: a reader that hangs alone, by a defect, goes unnoticed.
+//! Weakness: a reader that hangs alone goes unnoticed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 use crate::connection::inbox::Inbox;
 use crate::receive::readers::Readers;
 
-/// Between two checks for responses.
+/// Between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Rounds of a thread that waits for clients.
+/// Of a thread that waits for clients.
 #[derive(Debug, Default)]
 pub struct Beats(AtomicU64);
 
@@ -40,7 +40,7 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Of these readers, and of an acceptor with this inbox and these beats.
+    /// Of an acceptor with this inbox and these beats.
     pub fn new(readers: Arc<Readers>, inbox: Arc<Inbox>, beats: Arc<Beats>) -> Self {
         Self {
             readers,
@@ -48,7 +48,7 @@ impl Pulse {
         }
     }
 
-    /// Whether the acceptor and a reader respond within `limit`, the longest wait.
+    /// Whether the acceptor and a reader respond in time.
     #[must_use]
     pub fn is_felt_within(&self, limit: Duration) -> bool {
         let deadline = Instant::now() + limit;

@@ -1,5 +1,5 @@
-//! Refused clients: log lines, and counts by address. Clients can cause any number, so lines and
-//! addresses are bounded; the address refused longest ago is dropped first.
+//! Refused clients: log lines, and counts by address. Clients can cause any number, so both are
+//! bounded; the address refused longest ago is dropped first.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,13 +13,13 @@ const ADDRESSES_MAX: usize = 128;
 /// Why a client is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// No export allows the address.
+    /// By all exports.
     NotAllowed,
-    /// The export does not allow the address.
+    /// By the export.
     ExportNotAllowed,
     /// The export is for reserved ports.
     PortNotReserved,
-    /// Too many connections, in all or of this address.
+    /// In all or of this address.
     NoSlot,
 }
 
@@ -37,14 +37,14 @@ impl fmt::Display for Reason {
 /// In order of the last refusal.
 static REFUSED: Mutex<VecDeque<Refused>> = Mutex::new(VecDeque::new());
 
-/// Logs and counts a refusal.
+/// Logs and counts.
 pub fn note(peer: IpAddr, reason: Reason) {
     let address = peer.to_canonical();
     count(&mut REFUSED.lock(), address, reason);
     tracing::warn!(limit = %address, client = %address, "refused: {address}: {reason}");
 }
 
-/// Counts by address, the latest last.
+/// The latest last.
 pub fn by_address() -> Vec<Refused> {
     REFUSED.lock().iter().copied().collect()
 }

@@ -1,13 +1,11 @@
 //! Replies of a connection, from building to sending.
 //!
 //! A [`Batch`] has replies that leave together: a block of bytes for small ones, pieces for file
-//! data sent in place. A [`SendQueue`] sends them.
+//! data sent in place. A [`SendQueue`] sends them. Replies of several threads must leave whole,
+//! those ready together with one system call, file data without a copy, and no thread may wait for
+//! a client that does not read.
 //!
-//! Several threads answer calls of one connection. Replies must leave whole, those ready together
-//! with one system call, file data without a copy, and no thread may wait for a client that does
-//! not read.
-//!
-//! Each connection has a queue of pieces and a flag "sending". A thread that finds the flag clear
+//! So a connection has a queue of pieces and a flag "sending". A thread that finds the flag clear
 //! sends, without the lock, until the queue is empty or the socket full; others only append. The
 //! reader continues when epoll says writable.
 //!
@@ -18,8 +16,8 @@
 //! ```
 //!
 //! sendfile(2) ends its segment, however short, and wakes the receiver. So the socket is corked
-//! while pieces follow a file range, and the end of one reply shares a segment with the next head.
-//! Two system calls, useless for a single reply.
+//! while pieces follow a file range, and the end of one reply shares a segment with the next head:
+//! two system calls, useless for a single reply.
 
 pub mod file_range;
 pub mod unsent;
@@ -48,14 +46,14 @@ const REPLY_BYTES: usize = 256;
 pub enum Piece {
     /// Own memory.
     Bytes(Vec<u8>),
-    /// Pages shared with other readers.
+    /// Shared with other readers.
     Page(PageSlice),
-    /// A file's range, sent from the kernel's cache.
+    /// Sent from the kernel's cache.
     File(FileRange),
 }
 
 impl Piece {
-    /// Bytes of the stream.
+    /// Of the stream.
     pub fn length(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.len(),
@@ -64,7 +62,7 @@ impl Piece {
         }
     }
 
-    /// Memory of this reply alone; pages have their own bounds.
+    /// Of this reply alone; pages have their own bounds.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Bytes(bytes) => bytes.capacity(),
@@ -81,22 +79,22 @@ pub struct Batch {
     pieces: Vec<Piece>,
     pieces_bytes: usize,
     pieces_memory_bytes: usize,
-    /// Counts the replies for their connection.
+    /// For the connection.
     pub tally: Tally,
 }
 
-/// The start of a reply, to roll back to.
+/// A start of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct Mark(usize);
 
 impl Batch {
-    /// The start of the next reply.
+    /// Of the next reply.
     pub fn mark(&self) -> Mark {
         Mark(self.bytes.len())
     }
 
-    /// Begins a reply with space for the record marker. Write it to [`Batch::bytes`], then call
-    /// [`Batch::end`] or [`Batch::end_with`].
+    /// Begins a reply in [`Batch::bytes`] with space for the record marker; [`Batch::end`] or
+    /// [`Batch::end_with`] ends it.
     pub fn begin(&mut self) -> Mark {
         let mark = self.mark();
         // Behind a payload the block is new and must not grow word by word.
@@ -105,7 +103,7 @@ impl Batch {
         mark
     }
 
-    /// The block, to append to.
+    /// To append to.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.bytes
     }
@@ -115,15 +113,14 @@ impl Batch {
         self.bytes.truncate(mark.0);
     }
 
-    /// Ends a reply that is all in the block; returns its length with marker.
+    /// All of the reply is in the block. Returns its length with marker.
     pub fn end(&mut self, mark: Mark) -> usize {
         let length = self.bytes.len() - mark.0;
         self.set_marker(mark, length - MARKER_BYTES);
         length
     }
 
-    /// Ends a reply with `payload_bytes` in `payload`, padded to a multiple of four; returns its
-    /// length with marker.
+    /// `payload`, padded, follows the block. Returns the length with marker.
     pub fn end_with(
         &mut self,
         mark: Mark,
@@ -154,12 +151,12 @@ impl Batch {
         self.end(mark);
     }
 
-    /// Bytes of all replies.
+    /// Of all replies.
     pub fn length(&self) -> usize {
         self.bytes.len() + self.pieces_bytes
     }
 
-    /// Own memory, without pages and files.
+    /// Without pages and files.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.len() + self.pieces_memory_bytes
     }
@@ -169,12 +166,12 @@ impl Batch {
         self.bytes.is_empty() && self.pieces.is_empty()
     }
 
-    /// The block, if there are no pieces.
+    /// If there are no pieces.
     fn block(&mut self) -> Option<&mut Vec<u8>> {
         self.pieces.is_empty().then_some(&mut self.bytes)
     }
 
-    /// Removes all pieces, in order.
+    /// In order.
     fn take(&mut self) -> impl Iterator<Item = Piece> {
         self.pieces_bytes = 0;
         self.pieces_memory_bytes = 0;
@@ -207,7 +204,7 @@ struct State {
     /// Sent bytes of the first piece.
     offset: usize,
     unsent_bytes: usize,
-    /// Bytes of all replies so far.
+    /// Of all replies so far.
     queued_bytes: u64,
     charged_bytes: usize,
     sending: bool,
@@ -215,7 +212,7 @@ struct State {
     dead: bool,
 }
 
-/// The queue of a connection.
+/// Of a connection.
 #[derive(Default)]
 pub struct SendQueue {
     state: Mutex<State>,
@@ -223,7 +220,7 @@ pub struct SendQueue {
 }
 
 impl SendQueue {
-    /// An empty queue that charges `unsent`.
+    /// Charges `unsent`.
     pub fn new(unsent: Arc<Unsent>) -> Self {
         Self {
             state: Mutex::default(),
@@ -231,8 +228,7 @@ impl SendQueue {
         }
     }
 
-    /// Sends or queues the replies and empties the batch; the reader sends queued ones later.
-    /// False: the connection is dead.
+    /// Sends or queues the replies and empties the batch. False: the connection is dead.
     #[must_use]
     pub fn send(&self, socket: impl AsFd, batch: &mut Batch) -> bool {
         match batch.block() {
@@ -245,7 +241,7 @@ impl SendQueue {
         }
     }
 
-    /// Queues pieces of whole replies and sends what it can.
+    /// Of whole replies; sends what it can.
     fn send_pieces(&self, socket: impl AsFd, pieces: impl IntoIterator<Item = Piece>) -> bool {
         let mut state = self.state.lock();
         if state.dead {
@@ -259,7 +255,7 @@ impl SendQueue {
         self.drain(state, &socket)
     }
 
-    /// Sends a block straight from the caller's memory if nothing is queued.
+    /// Straight from the caller's memory if nothing is queued.
     fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> bool {
         let mut state = self.state.lock();
         if state.dead {
@@ -296,7 +292,7 @@ impl SendQueue {
         }
     }
 
-    /// Continues after a full socket. False: the connection is dead.
+    /// After a full socket. False: the connection is dead.
     #[must_use]
     pub fn send_more(&self, socket: impl AsFd) -> bool {
         let mut state = self.state.lock();
@@ -315,7 +311,7 @@ impl SendQueue {
         self.state.lock().unsent_bytes
     }
 
-    /// Bytes of all replies so far.
+    /// Of all replies so far.
     pub fn queued_bytes(&self) -> u64 {
         self.state.lock().queued_bytes
     }
@@ -356,7 +352,7 @@ impl SendQueue {
             let is_full = match result {
                 Ok(()) => {
                     state.offset = 0;
-                    // Reuse the memory for the next replies.
+                    // Reuse the memory.
                     if state.pieces.is_empty() && pieces.capacity() <= PIECES_KEPT_MAX {
                         state.pieces = pieces;
                     }
@@ -437,7 +433,7 @@ fn unacknowledged_bytes(socket: impl AsFd) -> Result<libc::c_int, Errno> {
     }
 }
 
-/// Most ranges of a sendmsg; more only make the kernel copy the list.
+/// Of a sendmsg; more only make the kernel copy the list.
 const RANGES_MAX: usize = 64;
 
 fn transmit(
@@ -490,7 +486,7 @@ fn transmit_all(
     }
 }
 
-/// Sends the leading memory pieces with one system call.
+/// With one system call.
 fn send_memory(
     socket: &impl AsFd,
     pieces: &VecDeque<Piece>,
@@ -516,8 +512,8 @@ fn send_memory(
     send_ranges(socket, &ranges[..count], count < pieces.len())
 }
 
-/// Replaces a truncated file, or one that cannot be sent in place: its bytes, then zeros, as the
-/// reply has promised the length.
+/// Replaces a truncated file, or one that cannot be sent in place: its bytes, then zeros up to the
+/// promised length.
 fn fallen_back(bytes: Vec<u8>) -> Piece {
     Piece::Bytes(bytes)
 }
@@ -526,7 +522,7 @@ fn transmit_bytes(socket: &impl AsFd, bytes: &[u8]) -> Result<usize, Errno> {
     send_ranges(socket, &[IoSlice::new(bytes)], false)
 }
 
-/// One system call; `more`: other bytes follow at once.
+/// `more`: other bytes follow at once.
 fn send_ranges(socket: &impl AsFd, ranges: &[IoSlice<'_>], more: bool) -> Result<usize, Errno> {
     let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     if more {

@@ -1,35 +1,30 @@
 //! Memory for requests larger than a reader's scratch buffer: one budget, and records that grow
-//! within it.
-//!
-//! A WRITE carries up to 1 MiB, clients keep hundreds in flight, and there may be a thousand
-//! clients; some announce records that never come, and stalled storage may keep what it has.
+//! within it. A thousand clients may send hundreds of WRITEs of 1 MiB each; some announce records
+//! that never come, and stalled storage may keep what it has.
 //!
 //! # A record
 //!
 //! Four bytes can claim a megabyte, but a real record should lie in one piece, uncopied. Up to
 //! [`BEGINNING_BYTES`] a record has a small, uncounted buffer. Then it gets address space for all
-//! of it and the right to its first [`STEP_BYTES`], and when these are full, to twice as much.
-//! Untouched memory costs nothing, so a record holds at most twice what has arrived, and only its
-//! beginning is copied.
+//! of it and the right to its first [`STEP_BYTES`], and when these are full, to twice as much: it
+//! holds at most twice what has arrived, as untouched memory costs nothing.
 //!
 //! ```text
 //!   address space  [########|########|--------|----------------| . . . . . . . . . . ]
 //!                   arrived           may be used               is not memory yet
 //! ```
 //!
-//! While others wait for memory a record must be whole in [`WHOLE_WITHIN`], or its connection is
-//! closed; an honest client repeats the call on another one. This includes records that wait for
-//! memory, or they would wait for each other without end; one whose next step is in the socket has
-//! twice the time, and outlives them. The time restarts while the record waits for its export's
-//! storage, or is not read because of earlier calls.
+//! While others wait for memory a record must be whole in [`WHOLE_WITHIN`], even one that waits
+//! itself, or its connection is closed; an honest client repeats the call on another. A record
+//! whose next step is in the socket has twice the time. The time restarts while the record waits
+//! for its export's storage or for earlier calls.
 //!
 //! # The budget
 //!
-//! One budget serves all. Each address has its [share](crate::share). Whole records of one export
-//! may use at most as much as is left, so that other exports get some. A connection that wants more
-//! is not read (TCP slows the client) and waits in a queue, oldest record first; a return of memory
-//! wakes as many as fit. A record over its share does not delay those behind it. A connection that
-//! is woken and cannot use the memory passes the offer on.
+//! Each address has its [share](crate::share). Whole records of one export may use at most as much
+//! as is left for others. A connection that wants more is not read (TCP slows the client) and waits
+//! in a queue, oldest record first; a return of memory wakes as many as fit, and passes by records
+//! over their share. A connection that cannot use the memory passes the offer on.
 //!
 //! ```text
 //!   [whole, of export A | whole, of B | records that arrive, of each address |   left   ] [first]
@@ -37,8 +32,8 @@
 //! ```
 //!
 //! Records could all wait for each other, none of them whole. So one of them, the *first*, may
-//! exceed the budget until it is whole. Weakness: many addresses that begin records again and
-//! again, none of which becomes whole, leave nothing to others for most of the time.
+//! exceed the budget until it is whole. Weakness: many addresses that begin records which never
+//! become whole leave nothing to others for most of the time.
 //!
 //! A few freed buffers are kept, as a fresh megabyte costs 256 page faults. A record is charged for
 //! all of a reused buffer.
@@ -54,10 +49,10 @@ use pagewell_sunrpc::record::Assembly;
 use crate::connection::inbox::Waker;
 use crate::share::{Address, Shares};
 
-/// Longest record: a WRITE of 1 MiB with the largest header.
+/// A WRITE of 1 MiB with the largest header.
 pub const RECORD_BYTES_MAX: usize = (1 << 20) + (4 << 10);
 
-/// Bytes of all requests in memory.
+/// Of all requests in memory.
 pub const REQUEST_BYTES_MAX: usize = 24 << 20;
 
 const FREE_BYTES_MAX: usize = 6 << 20;
@@ -65,7 +60,7 @@ const FREE_BYTES_MAX: usize = 6 << 20;
 /// A call's head and its handle are shorter.
 pub const BEGINNING_BYTES: usize = 2 << 10;
 
-/// The buffer of a beginning.
+/// Of a beginning.
 const SMALL_BYTES: usize = 16 << 10;
 
 /// Smaller buffers are plain allocations, bounded by each connection's limits.
@@ -96,7 +91,7 @@ struct State {
     next_order: u64,
     /// The connection of the first record.
     first: Option<u64>,
-    /// Its bytes over the budget; other records lose nothing by them.
+    /// Its bytes over the budget, which other records do not lose.
     first_bytes: usize,
 }
 
@@ -163,7 +158,7 @@ impl State {
         names::REQUEST_MEMORY_BYTES.add(-i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
-    /// The first record is whole or gone: its memory counts as any other.
+    /// Whole or gone: its memory counts as any other.
     fn end_first(&mut self, address: Address) {
         self.first = None;
         let bytes = std::mem::take(&mut self.first_bytes);
@@ -203,27 +198,27 @@ impl State {
     }
 }
 
-/// The charge for a record.
+/// For a record.
 pub struct Lease {
     /// The budget.
     pub memory: Arc<RequestBudget>,
-    /// The client's address.
+    /// The client's.
     pub address: Address,
     token: u64,
-    /// The record's export, if known.
+    /// The record's, if known.
     pub export: Option<u32>,
-    /// Charged bytes.
+    /// Charged.
     pub bytes: usize,
     /// The record's number, from its first request.
     order: Option<u64>,
     is_first: bool,
-    /// The record is whole and counts for its export.
+    /// The record counts for its export.
     is_whole: bool,
 }
 
 /// What a record got.
 pub enum Given {
-    /// A buffer for all of it.
+    /// For all of it.
     Reused(Vec<u8>),
     /// A total of this many bytes.
     Step(usize),
@@ -250,8 +245,8 @@ impl Lease {
         Self::new(&self.memory, self.address, self.token)
     }
 
-    /// Asks for a total of `step` of the record's `size` bytes. If refused, `waker` is called once
-    /// memory is free; the record must then ask again or [`RequestBudget::pass_on`].
+    /// Asks for a total of `step` of `size` bytes. If refused, `waker` is called once memory is
+    /// free; then the record must ask again or [`RequestBudget::pass_on`].
     pub fn grow(&mut self, step: usize, size: usize, waker: Option<&Waker>) -> Option<Given> {
         let memory = self.memory.clone();
         let mut state = memory.state.lock();
@@ -307,20 +302,20 @@ impl Lease {
         step
     }
 
-    /// Whether the record's export can take no more of it.
+    /// Whether the export can take no more of the record.
     pub fn export_is_full(&self) -> bool {
         let state = self.memory.state.lock();
         !state.has_room_for(self.export, state.by_address.left())
     }
 
-    /// Whether the record waits for its export's storage rather than for arriving records.
+    /// Whether it waits for its export's storage rather than for arriving records.
     pub fn waits_for_storage(&self) -> bool {
         let state = self.memory.state.lock();
         let much = state.by_address.left().max(self.memory.limit / 8);
         !state.has_room_for(self.export, much)
     }
 
-    /// The record is whole; another may be the first.
+    /// Another may be the first.
     fn whole(&mut self) {
         if self.bytes == 0 {
             return;
@@ -339,14 +334,14 @@ impl Lease {
     }
 }
 
-/// Bytes of a request; they return to the budget on drop.
+/// They return to the budget on drop.
 pub struct Buffer {
     bytes: Vec<u8>,
     lease: Lease,
 }
 
 impl RequestBudget {
-    /// A budget of `limit` bytes.
+    /// Of `limit` bytes.
     pub fn new(limit: usize) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -416,7 +411,7 @@ impl RequestBudget {
 }
 
 impl Buffer {
-    /// A whole record in leased memory.
+    /// A whole record.
     #[must_use]
     pub fn whole(bytes: Vec<u8>, mut lease: Lease) -> Self {
         lease.whole();
@@ -444,20 +439,20 @@ impl Drop for Buffer {
     }
 }
 
-/// Memory of the record that a connection receives.
+/// Of the record that a connection receives.
 pub struct RecordMemory {
     lease: Lease,
     waker: Waker,
     /// In the queue for memory, or woken and not served yet.
     pub waits: bool,
-    /// Missing bytes at the start of the wait.
+    /// At the start of the wait.
     missing_bytes: usize,
-    /// Start of the record or wait.
+    /// Of the record or wait.
     since: Instant,
 }
 
 impl RecordMemory {
-    /// For a new connection; `waker` wakes its reader.
+    /// `waker` wakes the reader.
     pub fn new(budget: &Arc<RequestBudget>, address: Address, waker: Waker) -> Self {
         Self {
             lease: Lease::new(budget, address, waker.token),
@@ -468,8 +463,8 @@ impl RecordMemory {
         }
     }
 
-    /// Gives memory for more of a record of `bytes` in all, of which `next` comes next. False: none
-    /// is free; with `must_wait` the reader is woken when there is.
+    /// Gives memory for more of a record of `bytes`, of which `next` comes next. False: none is
+    /// free; with `must_wait` the reader is woken later.
     pub fn give(
         &mut self,
         assembly: &mut Assembly,
@@ -520,7 +515,7 @@ impl RecordMemory {
         }
     }
 
-    /// The record's export, if it can take no more.
+    /// The record's, if it can take no more.
     pub fn full_export(&self) -> Option<u32> {
         self.lease.export.filter(|_| self.lease.export_is_full())
     }
@@ -541,8 +536,8 @@ impl RecordMemory {
         std::mem::replace(&mut self.lease, next)
     }
 
-    /// Whether the client is too slow to fill memory that others wait for; for regular checks.
-    /// `is_held_up`: earlier calls delay it; `unread_bytes`: received bytes outside any record.
+    /// Whether the client is too slow to fill memory that others wait for. `is_held_up`: by earlier
+    /// calls; `unread_bytes`: received outside any record.
     pub fn is_overdue(
         &mut self,
         now: Instant,

@@ -22,24 +22,24 @@ use crate::receive::receiver::Shared;
 use crate::request_memory::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::share::Shares;
 
-/// The time from a reply of 64 KiB to the next call of a client on this machine or in its rack;
-/// twice the time to wake a thread.
+/// From a reply of 64 KiB to the next call of a client here or in its rack; twice the time to wake
+/// a thread.
 pub const POLL_FOR: Duration = Duration::from_micros(100);
 
-/// After this much more a thread is abandoned.
+/// Then a thread is abandoned.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// Listening and bounds of a server.
 pub struct Options {
     /// Port 0 picks one.
     pub listen: SocketAddr,
-    /// Sockets that a service manager has opened, instead.
+    /// Instead, sockets that a service manager has opened.
     pub listeners: Vec<TcpListener>,
     /// Serve UDP at the same port.
     pub datagrams: bool,
     /// Threads of each export that may wait for storage.
     pub threads: usize,
-    /// Connections, fewer if the limit of open files is lower.
+    /// Fewer if the limit of open files is lower.
     pub connections_max: usize,
     /// How long an idle reader polls before it sleeps, where that pays.
     pub poll_for: Duration,
@@ -53,15 +53,15 @@ pub enum Error {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// The system's reason.
+        /// The system's.
         reason: String,
     },
-    /// The system refused a resource (a thread, an epoll descriptor).
+    /// No thread or epoll descriptor, for example.
     #[error("cannot start: {0}")]
     System(String),
 }
 
-/// A running server; stops on request or on drop.
+/// Stops on request or on drop.
 pub struct Server<P: Program> {
     address: SocketAddr,
     dispatcher: Arc<Dispatcher<P>>,
@@ -72,8 +72,8 @@ pub struct Server<P: Program> {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Makes all listeners begin connections without pacing; returns the usual congestion control. An
-/// inherited listener has begun so already: then a new socket shows the usual one.
+/// Returns the usual congestion control. An inherited listener is unpaced already: then a new
+/// socket shows it.
 fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
     let begin = |usual, listener| begin_unpaced(listener).or(usual);
     let usual = listeners.iter().fold(None, begin);
@@ -111,7 +111,7 @@ impl<P: Program> Server<P> {
         let address = listeners[0].local_addr().map_err(system)?;
         let datagrams = options.datagrams.then(|| datagrams::bind(address));
         let datagrams = datagrams.transpose().map_err(refused)?;
-        // Not before: the program's state belongs to the server that listens here.
+        // Only now: the program's state belongs to the server that listens here.
         let program = Arc::new(program()?);
         let dispatcher = Dispatcher::new(program, bounds, threads);
         let readers = Arc::new(Readers::new(processors_count()).map_err(system)?);
@@ -174,13 +174,13 @@ impl<P: Program> Server<P> {
         Ok(())
     }
 
-    /// The bound address.
+    /// The bound one.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Shows whether it still works.
+    /// Shows whether the server works.
     #[must_use]
     pub fn pulse(&self) -> Pulse {
         self.pulse.clone()
@@ -230,7 +230,7 @@ impl<P: Program> Drop for Server<P> {
     }
 }
 
-/// Usable processors: affinity and the control group's quota count.
+/// Affinity and the control group's quota count.
 fn processors_count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }

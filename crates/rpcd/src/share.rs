@@ -1,8 +1,8 @@
 //! Fair shares of connection slots or memory.
 //!
-//! A lone client should have nearly everything, but a second one must find something left at once,
-//! without a take-back. Dynamic thresholds do this, as in switches with shared memory: a client may
-//! take more while it has less than [`TIMES_WHAT_IS_LEFT`] times what is left.
+//! A lone client should have nearly everything, but a second one must find something left at once.
+//! Dynamic thresholds do this, as in switches with shared memory: a client may take more while it
+//! has less than [`TIMES_WHAT_IS_LEFT`] times what is left.
 //!
 //! ```text
 //!   clients that take all they can:   1      2      3      10     k
@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Most for a lone client, enough for the next.
 const TIMES_WHAT_IS_LEFT: usize = 4;
 
-/// An IPv4 address, or the prefix of 64 bits that identifies the owner of an IPv6 address.
+/// An IPv4 address, or the prefix of 64 bits of an IPv6 address, which one owner has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Address(u128);
 
@@ -41,7 +41,7 @@ impl Address {
     }
 }
 
-/// The shares of a whole.
+/// Of a whole.
 #[derive(Debug)]
 pub struct Shares<K> {
     limit: usize,
@@ -50,7 +50,7 @@ pub struct Shares<K> {
 }
 
 impl<K: Copy + Eq + Hash> Shares<K> {
-    /// `limit`, all of it free.
+    /// All of `limit` is free.
     pub fn new(limit: usize) -> Self {
         Self {
             limit,
@@ -59,7 +59,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         }
     }
 
-    /// The sum of all shares.
+    /// Of all shares.
     pub fn used(&self) -> usize {
         self.used
     }
@@ -69,7 +69,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.by.get(&key).copied().unwrap_or(0)
     }
 
-    /// Adds one, if the rule allows.
+    /// If the rule allows.
     pub fn take_one(&mut self, key: K) -> bool {
         let may = self.of(key) < self.left().saturating_mul(TIMES_WHAT_IS_LEFT);
         if may {
@@ -78,8 +78,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         may
     }
 
-    /// Whether the rule allows `more`, which may be so large that only what is left after it
-    /// counts.
+    /// Whether the rule allows `more`, which may be large: what is left after it counts.
     pub fn may_add(&self, key: K, more: usize) -> bool {
         let left = self.left().checked_sub(more);
         let share = left.map(|left| left.saturating_mul(TIMES_WHAT_IS_LEFT));
@@ -91,7 +90,7 @@ impl<K: Copy + Eq + Hash> Shares<K> {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Adds without the rule.
+    /// Without the rule.
     pub fn add(&mut self, key: K, more: usize) {
         self.used += more;
         *self.by.entry(key).or_default() += more;

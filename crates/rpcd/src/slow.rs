@@ -3,14 +3,13 @@
 //! A stalled disk or remote store blocks a thread for each call; clients repeat, more threads
 //! block, and soon fast files suffer. A watcher checks the running calls. A *stalled* read gets
 //! "try later" ([`crate::program::Program::later`]); its thread is free when storage responds, and
-//! the result is dropped. Further calls for the object wait without a thread (see
-//! [`crate::dispatch`]), then get the same reply. Changes never get it early, as they may still
-//! happen.
+//! drops the result. Further calls for the object wait without a thread ([`crate::dispatch`]), then
+//! get the same reply. Changes never get it early, as they may still happen.
 //!
 //! A call is **stalled** when it ran longer than the limit and its export's storage has not moved:
 //! no call that had waited for a while ended there for as long. Slow storage that moves (a DVD with
 //! many readers) gets [`PATIENCE`] times the limit, as a repeated call would queue again. A long
-//! COMMIT stalls only other COMMITs: much to write says nothing of reads and writes.
+//! COMMIT stalls only other COMMITs.
 //!
 //! Storage counts as dead when an export has twice as many stalled calls as a lane has threads (one
 //! file can stall a lane, not more): then every call for it waits and gets that reply, until some
@@ -30,19 +29,19 @@ use pagewell_fs::FileId;
 /// repeat a call.
 const PATIENCE: u32 = 6;
 
-/// The limit's part that a call must have taken for its end to show movement.
+/// The limit's part after which the end of a call shows movement.
 const WAITED_PART: u32 = 4;
 
-/// The object of a call.
+/// Of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Subject {
-    /// The object, if any.
+    /// If any.
     pub object: Option<FileId>,
     /// The export.
     pub export: u32,
 }
 
-/// The objects of a call: none, one, or several.
+/// None, one, or several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subjects {
     first: Option<Subject>,
@@ -74,7 +73,7 @@ impl Subjects {
         self.first.iter().chain(&self.others)
     }
 
-    /// The export of the first; 0 if there is none.
+    /// Of the first; 0 if there is none.
     pub fn export(&self) -> u32 {
         self.first.map_or(0, |first| first.export)
     }
@@ -83,7 +82,7 @@ impl Subjects {
 /// The effect of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Reads: may get "try later" while it runs.
+    /// May get "try later" while it runs.
     Read,
     /// Changes something.
     #[default]
@@ -94,7 +93,7 @@ pub enum Kind {
 
 /// A running call.
 pub struct Running<C> {
-    /// What it takes to answer it.
+    /// What answers the call.
     pub context: C,
     subjects: Subjects,
     kind: Kind,
@@ -103,7 +102,7 @@ pub struct Running<C> {
 }
 
 impl<C> Running<C> {
-    /// The export's number.
+    /// Its number.
     pub fn export(&self) -> u32 {
         self.subjects.export()
     }
@@ -140,17 +139,17 @@ impl<C> Drop for Watched<'_, C> {
     }
 }
 
-/// The result of a check.
+/// Of a check.
 pub struct Found<C> {
-    /// Calls to answer now; [`Running::claim`] each first.
+    /// To answer now; [`Running::claim`] each first.
     pub due: Vec<Arc<Running<C>>>,
     /// Calls over the limit, by export.
     pub long: HashMap<u32, usize>,
 }
 
-/// The running calls of a server.
+/// Of a server.
 pub struct SlowCalls<C> {
-    /// The time a call may take.
+    /// Of a call.
     pub limit: Duration,
     stalled_per_export_max: usize,
     state: Mutex<State<C>>,
@@ -294,7 +293,7 @@ impl<C> SlowCalls<C> {
         self.state.lock().running.is_empty()
     }
 
-    /// Time between calls of [`SlowCalls::watch`].
+    /// Between calls of [`SlowCalls::watch`].
     pub fn period(&self) -> Duration {
         (self.limit / 4).clamp(Duration::from_millis(5), Duration::from_secs(1))
     }

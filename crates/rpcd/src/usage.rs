@@ -1,6 +1,6 @@
 //! Traffic of each client by export, at little cost for a call.
 //!
-//! A batch counts its replies in its thread's memory. Its connection takes the counts when it is
+//! A batch counts its replies in its thread's memory; its connection takes the counts when it is
 //! sent, under its own lock. [Clients](crate::clients) sum connections on demand; an ended one
 //! leaves its counts to its address.
 //!
@@ -26,7 +26,7 @@ impl ExportLabel {
     /// No export.
     pub const NONE: Self = Self(0);
 
-    /// The label of a name.
+    /// Of a name.
     pub fn of(name: &str) -> Self {
         let mut names = NAMES.lock();
         let at = names.iter().position(|known| known == name);
@@ -44,7 +44,7 @@ impl ExportLabel {
         self.0
     }
 
-    /// The name; empty for no export.
+    /// Empty for no export.
     pub fn name(self) -> String {
         let at = self.0.checked_sub(1);
         let names = NAMES.lock();
@@ -87,10 +87,10 @@ impl ByExport {
     }
 }
 
-/// Counts of a batch.
+/// Of a batch.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The export of the next counted reply.
+    /// Of the next counted reply.
     export: ExportLabel,
     /// The last replies to one export: nearly always all.
     last: (ExportLabel, Traffic),
@@ -98,13 +98,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Sets the export of the next counted reply.
+    /// For the next counted reply.
     #[inline]
     pub fn set_export(&mut self, export: ExportLabel) {
         self.export = export;
     }
 
-    /// The export of the last counted reply.
+    /// Of the last counted reply.
     pub fn last_export(&self) -> ExportLabel {
         self.last.0
     }
@@ -132,7 +132,7 @@ impl Tally {
     }
 }
 
-/// Traffic of a connection.
+/// Of a connection.
 #[derive(Debug, Default)]
 pub struct Usage {
     by_export: Mutex<ByExport>,
@@ -141,7 +141,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Takes a batch's counts.
+    /// From a batch.
     pub fn take(&self, tally: &mut Tally) {
         let (label, traffic) = &mut tally.last;
         // Earlier counts imply later ones.
@@ -154,7 +154,7 @@ impl Usage {
         tally.before.0.clear();
     }
 
-    /// Adds the traffic to `sum`.
+    /// To `sum`.
     pub fn add_to(&self, sum: &mut ByExport) {
         sum.add_all(&self.by_export.lock());
     }

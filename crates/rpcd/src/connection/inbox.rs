@@ -7,13 +7,13 @@ use pagewell_base::sync::Mutex;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// Connections that a reader must look at; it waits for this with its sockets.
+/// Connections that a reader must look at.
 pub struct Inbox {
     event: OwnedFd,
     tokens: Mutex<Vec<u64>>,
 }
 
-/// Wakes a reader for one connection.
+/// For one connection.
 #[derive(Clone)]
 pub struct Waker {
     inbox: Arc<Inbox>,
@@ -22,7 +22,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// For the connection `token` of the reader of `inbox`.
+    /// Wakes the reader of `inbox` for the connection `token`.
     pub fn new(inbox: Arc<Inbox>, token: u64) -> Self {
         Self { inbox, token }
     }
@@ -56,7 +56,7 @@ impl Inbox {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// The connections since the last call.
+    /// Since the last call.
     pub fn collect(&self) -> Vec<u64> {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.event, &mut count);

@@ -1,11 +1,11 @@
 //! How a stopping server closes the connections of active clients.
 //!
 //! The kernel resets a connection that is closed with unread data, or that gets more; replies in
-//! flight are lost, and the client repeats on the next server what is done. So the server ends its
+//! flight are lost, and the client repeats done calls on the next server. So the server ends its
 //! side first and discards input. The client reads all replies before it sees the end, and repeats
 //! only the rest.
 //!
-//! Weakness: a client with a round trip over [`END_WITHIN`] is reset all the same.
+//! Weakness: a client with a round trip over [`END_WITHIN`] is reset.
 
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use crate::connection::Connection;
 
-/// A client with a call as recent as this is active.
+/// A client with a call this recent is active.
 const AT_WORK_WITHIN: Duration = Duration::from_millis(100);
 
-/// Time for such a client to end its side.
+/// For such a client to end its side.
 const END_WITHIN: Duration = Duration::from_millis(200);
 
-/// Most pieces discarded of one connection in a row.
+/// Discarded of one connection in a row.
 const PIECES_MAX: usize = 16;
 
 /// Ends the connections of active clients, within [`END_WITHIN`].
@@ -44,7 +44,7 @@ pub(super) fn end_gently<'a>(
     }
 }
 
-/// Discards input; returns whether the client has ended its side.
+/// Returns whether the client has ended its side.
 fn throw_away(socket: impl AsFd, scratch: &mut [u8]) -> bool {
     for _ in 0..PIECES_MAX {
         match recv(&socket, &mut *scratch, RecvFlags::DONTWAIT) {

@@ -1,13 +1,13 @@
 //! Moves a reader to the processor where the packets of its connections arrive.
 //!
-//! The kernel leaves a thread where it last ran, for minutes, if the load is even. Then each call
-//! wakes a reader on another processor, and the data of a local client lies in the wrong caches:
-//! four connections with READs of 64 KiB lost a sixth.
+//! Under even load the kernel leaves a thread where it last ran, for minutes. Then each call wakes
+//! a reader on another processor, and the data of a local client lies in the wrong caches: four
+//! connections with READs of 64 KiB lost a sixth.
 //!
 //! Now and then a reader asks where the last packet of its last connection arrived. Twice the same
 //! other processor: it moves there, without staying bound. If the kernel has moved it back by the
-//! next look, that processor was too busy, and the interval doubles. This runs only while more
-//! readers are active than half the processors; with fewer, client and server do better apart.
+//! next look, that processor was too busy, and the interval doubles. With fewer active readers than
+//! half the processors, client and server do better apart, and no reader moves.
 //!
 //! Weakness: connections of one reader may arrive on several processors.
 
@@ -73,7 +73,7 @@ impl Following {
     }
 }
 
-/// Moves this thread; false: it may not run there.
+/// False: this thread may not run there.
 fn move_to(processor: usize) -> bool {
     let Ok(before) = sched_getaffinity(None) else {
         return false;
@@ -87,8 +87,8 @@ fn move_to(processor: usize) -> bool {
     if sched_setaffinity(None, &one).is_err() {
         return false;
     }
-    // An affinity, once set, limits a thread even if its control group gets more processors later.
-    // So it is set to all, unless the thread started with fewer.
+    // A set affinity limits a thread even if its control group gets more processors later. So it is
+    // set to all, unless the thread started with fewer.
     let is_free = sched_setaffinity(None, &all).is_ok() && sched_getaffinity(None) == Ok(before);
     is_free || sched_setaffinity(None, &before).is_ok()
 }

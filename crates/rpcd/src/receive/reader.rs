@@ -1,8 +1,8 @@
 //! The receiving threads.
 //!
-//! Each reader has its own epoll and connections. It receives, finds records, answers all hits into
-//! one block of replies and sends that with one system call. A call that would block goes to the
-//! pool, with a copy of its bytes or, if large, with their buffer.
+//! Each reader has its own epoll and connections. It answers all hits into one block of replies and
+//! sends that with one system call. A call that would block goes to the pool, with a copy of its
+//! bytes or, if large, with their buffer.
 //!
 //! ```text
 //!   socket --readv--> [rest of a large record | scratch]
@@ -16,19 +16,16 @@
 //! ```
 //!
 //! Events are edge-triggered, so the hot path needs no epoll_ctl; a connection that is not read dry
-//! stays ready.
-//!
-//! An idle reader polls before it sleeps where that pays ([`pagewell_policy::polling`]); with many
-//! active, readers follow their packets (`following`).
+//! stays ready. An idle reader polls before it sleeps where that pays
+//! ([`pagewell_policy::polling`]); with many active, readers follow their packets (`following`).
 //!
 //! # Turns
 //!
 //! A client with a hundred connections gets no more of a reader than one with a single one. Each
 //! address has a queue of ready connections; a round takes one from each. Between rounds the reader
-//! looks for events, as a client with one connection sends only after its last reply.
-//!
-//! A lone address would pay a system call for each turn and help none, so its rounds double, up to
-//! [`ALONE_TURNS_MAX`], until another address is ready.
+//! looks for events, as a client with one connection sends only after its last reply. For a lone
+//! address, whose looks help none, rounds double, up to [`ALONE_TURNS_MAX`], until another address
+//! is ready.
 //!
 //! ```text
 //!   ring:  [A] -> [B] -> [C]            a round: A1 B1 C1, then look for events
@@ -62,10 +59,10 @@ use crate::receive::receiver::{Line, Receiver, SCRATCH_BYTES, Shared, Turn};
 use crate::reply::Batch;
 use crate::share::Address;
 
-/// Closes a connection whose record or replies make no progress for this long.
+/// For a connection whose record or replies make no progress.
 pub const STALLED_AFTER: Duration = Duration::from_secs(60);
 
-/// The same for replies, while the unsent bytes of all connections are over their bound.
+/// For replies, while the unsent bytes of all connections are over their bound.
 const UNREAD_AFTER: Duration = Duration::from_secs(10);
 
 /// A reader that has waited this long is not active.
@@ -77,7 +74,7 @@ const TICK: Duration = Duration::from_secs(1);
 /// Looking for events takes under a microsecond; this much means a lost processor.
 const INTERRUPTED_AFTER: Duration = Duration::from_micros(20);
 
-/// The inbox among the connections' numbers.
+/// Among the connections' numbers.
 const INBOX: u64 = 1;
 
 /// A receiving thread.
@@ -98,7 +95,7 @@ pub struct Reader<P: Program> {
     following: Following,
     /// The connection served last.
     served: u64,
-    /// Throttled connections, the next due one on top.
+    /// The next due one on top.
     throttled: BinaryHeap<Reverse<(Instant, u64)>>,
 }
 
@@ -131,7 +128,7 @@ impl<P: Program> Reader<P> {
         })
     }
 
-    /// Serves until the server stops.
+    /// Until the server stops.
     pub fn run(mut self) {
         let mut events = Vec::with_capacity(256);
         while !self.shared.dispatcher.is_stopping() {
@@ -153,7 +150,7 @@ impl<P: Program> Reader<P> {
         self.drain();
     }
 
-    /// Waits for events unless connections are ready; returns the time after it.
+    /// Does not wait while connections are ready. Returns the time after it.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> Instant {
         let began = Instant::now();
         if !self.ready.is_empty() {
@@ -193,7 +190,7 @@ impl<P: Program> Reader<P> {
         ended
     }
 
-    /// Looks for events for at most `limit`; returns whether the thread lost its processor.
+    /// For at most `limit`; returns whether the thread lost its processor.
     fn poll(&mut self, events: &mut Vec<epoll::Event>, began: Instant, limit: Duration) -> bool {
         let mut looked = began;
         let mut was_interrupted = false;
@@ -210,7 +207,7 @@ impl<P: Program> Reader<P> {
         was_interrupted
     }
 
-    /// Waits for events, at most this long.
+    /// At most this long.
     fn look(&self, events: &mut Vec<epoll::Event>, most: Duration) {
         let timeout = Timespec::try_from(most).unwrap_or_default();
         events.clear();
@@ -335,7 +332,7 @@ impl<P: Program> Reader<P> {
         }
     }
 
-    /// Publishes the thread's processor time since the last tick.
+    /// The thread's processor time since the last tick.
     fn publish_load(&mut self, now: Instant) {
         let time = clock_gettime(ClockId::ThreadCPUTime);
         let time = Duration::try_from(time).unwrap_or_default();
@@ -380,7 +377,7 @@ impl<P: Program> Reader<P> {
         put_off.into_iter().for_each(|token| self.make_ready(token));
     }
 
-    /// At the end: finishes and sends what has begun, for a bounded time.
+    /// Finishes and sends what has begun, for a bounded time.
     fn drain(&mut self) {
         let deadline = Instant::now() + DRAIN_FOR;
         while Instant::now() < deadline
@@ -405,7 +402,7 @@ impl<P: Program> Reader<P> {
     }
 }
 
-/// Longest round of one address, and so the wait of another.
+/// Of one address, and so the wait of another.
 const ALONE_TURNS_MAX: usize = 64;
 
 #[derive(Default)]
@@ -417,7 +414,7 @@ struct Connections {
 
 struct Ready {
     lines: Vec<Connections>,
-    /// Queues without connections.
+    /// Without connections.
     free: Vec<usize>,
     by_address: HashMap<Address, usize>,
     /// Queues with ready connections, each once.
@@ -449,7 +446,7 @@ impl Ready {
         Line(index)
     }
 
-    /// Drops a connection; a turn that is due comes nevertheless.
+    /// A turn that is due comes nevertheless.
     fn leave(&mut self, address: Address, line: Line) {
         let connections = &mut self.lines[line.0];
         assert!(connections.count > 0, "a connection leaves a line twice");
@@ -460,7 +457,7 @@ impl Ready {
         }
     }
 
-    /// Appends a connection to its queue, which must not have it.
+    /// The queue must not have the connection.
     fn push(&mut self, line: Line, token: u64) {
         let ready = &mut self.lines[line.0].ready;
         if ready.is_empty() {
@@ -473,7 +470,7 @@ impl Ready {
         self.ring.is_empty()
     }
 
-    /// Turns until the next look for events.
+    /// Until the next look for events.
     fn round(&mut self) -> usize {
         if self.ring.len() > 1 {
             self.alone_turns = 1;

@@ -1,12 +1,11 @@
 //! The readers of a server, as other threads see them.
 //!
-//! Readers only wait for sockets, so a few keep all processors busy. Connections stay with their
-//! reader, so a new one goes to the least loaded. Load is recent processor time; a new connection
-//! counts as an average one, and as a little when all are idle, so that idle readers get equal
-//! numbers.
+//! Readers only wait for sockets, so a few keep all processors busy. A connection stays with its
+//! reader, so a new one goes to the least loaded, by recent processor time; it counts as an average
+//! one, and as a little when all are idle, so that idle readers get equal numbers.
 //!
-//! The number of active readers (see [`pagewell_policy::polling`]) is all that readers write for
-//! each other, and only when their waits turn short or long.
+//! Readers write only the number of active ones ([`pagewell_policy::polling`]) for each other, when
+//! their waits turn short or long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -54,7 +53,7 @@ impl ReaderHandle {
         self.inbox.ring();
     }
 
-    /// Connections given since the last call.
+    /// Given since the last call.
     pub fn newcomers(&self) -> Vec<Arc<Connection>> {
         std::mem::take(&mut *self.newcomers.lock())
     }
@@ -83,8 +82,8 @@ impl ReaderHandle {
         }
     }
 
-    /// Sets the processor time of the last second, averaged with the value before: a pause of a
-    /// second is not the end of the work.
+    /// Of the last second, averaged with the value before: a pause of a second does not end the
+    /// work.
     pub fn set_busy(&self, microseconds: u64) {
         let before = self.busy_microseconds.load(Ordering::Relaxed);
         let busy = microseconds.midpoint(before);
@@ -92,13 +91,13 @@ impl ReaderHandle {
     }
 }
 
-/// The readers of a server.
+/// Of a server.
 pub struct Readers(pub Vec<Arc<ReaderHandle>>);
 
 impl Readers {
-    /// Two for each processor. One could keep it busy; with two, a local client more often has a
-    /// reader of its own and its processor when that sleeps, with the data still in its caches:
-    /// four clients with READs of 128 KiB on two processors took a fifth less processor time.
+    /// Two for each processor: a local client more often has a reader of its own and its processor
+    /// when that sleeps, with the data still in its caches. Four clients with READs of 128 KiB on
+    /// two processors took a fifth less processor time.
     pub fn new(processors: usize) -> Result<Self, Errno> {
         let (at_work, most) = (Arc::default(), (processors / 2).max(1));
         let count = 2 * processors.max(1);
@@ -106,7 +105,7 @@ impl Readers {
         Ok(Self(all.collect::<Result<_, _>>()?))
     }
 
-    /// The reader for a new connection, which counts as its own from now on.
+    /// For a new connection, which counts as the reader's from now on.
     #[must_use]
     pub fn choose(&self) -> &Arc<ReaderHandle> {
         let loads = || {

@@ -25,7 +25,7 @@ use crate::share::Address;
 /// Larger records get memory of their own, which a waiting call keeps.
 const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
 
-/// While large records come: bytes received behind each, for the next head.
+/// While large records come: received behind each, for the next head.
 const HEAD_BYTES: usize = 4 << 10;
 
 const RECEIVES_PER_TURN: usize = 4;
@@ -35,18 +35,18 @@ const BLOCK_BYTES_MAX: usize = 128 << 10;
 /// ... and all bytes, including file data.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Less of a record is no progress: a client that announces much and sends byte by byte must not
-/// keep the memory.
+/// Less of a record is no progress: a client that sends a long one byte by byte must not keep the
+/// memory.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
 
-/// Bytes of a receive outside large records: some two hundred small calls.
+/// Of a receive outside large records: some two hundred small calls.
 pub const SCRATCH_BYTES: usize = 32 << 10;
 
-/// State of all receivers of a server.
+/// Of all receivers of a server.
 pub struct Shared<P: Program> {
     /// Runs waiting calls; has the program.
     pub dispatcher: Arc<Dispatcher<P>>,
-    /// Memory for requests.
+    /// For requests.
     pub budget: Arc<RequestBudget>,
     /// How long an idle reader polls where that pays.
     pub poll_for: Duration,
@@ -61,13 +61,13 @@ pub enum Turn {
     Idle,
     /// More may be there: queue again.
     Again,
-    /// Throttled for this long.
+    /// For this long.
     Throttled(Duration),
     /// The connection has ended.
     Closed,
 }
 
-/// The queue of an address at its reader.
+/// Of an address at its reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Line(pub usize);
 
@@ -75,14 +75,14 @@ pub struct Line(pub usize);
 pub struct Receiver {
     /// The state for other threads.
     pub connection: Arc<Connection>,
-    /// Its queue at the reader.
+    /// At the reader.
     pub line: Line,
     assembly: Assembly,
     /// Received, but not taken because of a limit.
     leftover: Vec<u8>,
     batch: Batch,
     large_records: bool,
-    /// It is in its queue.
+    /// In its queue.
     pub ready: bool,
     /// The client sends no more: read the rest, finish what has begun.
     peer_closed: bool,
@@ -95,7 +95,7 @@ pub struct Receiver {
     received_bytes_seen: u64,
     /// When the socket was last seen empty.
     empty_at: Instant,
-    /// Calls so far.
+    /// So far.
     pub calls: u64,
     /// Calls have overlapped at some time.
     overlaps: bool,
@@ -111,7 +111,7 @@ enum Consumed {
     All,
     /// At the bound of calls in flight, after this many bytes.
     Paused(usize),
-    /// Throttled, after this many bytes.
+    /// After this many bytes.
     Throttled(usize),
     Broken,
 }
@@ -158,8 +158,7 @@ impl Receiver {
         self.connection.set_ended();
     }
 
-    /// Receives and answers for one turn. All connections of a reader share `batch`, whose memory
-    /// is warm.
+    /// One turn. All connections of a reader share `batch`, whose memory is warm.
     pub fn turn<P: Program>(
         &mut self,
         shared: &Shared<P>,
@@ -268,13 +267,12 @@ impl Receiver {
     /// Keeps bytes that cannot be taken now; a waker or a free bound resumes.
     fn put_aside(&mut self, rest: &[u8]) -> Turn {
         if rest.is_empty() && self.memory.waits {
-            // The record's next bytes will ask again; until then other records may have the memory.
+            // The record's next bytes will ask again; other records may have the memory until then.
             self.memory.stop_waiting();
             return Turn::Again;
         }
         self.leftover = rest.to_vec();
-        // Not `may_read`: a call may have ended since the bound was seen, and then nothing would
-        // wake this reader.
+        // Not `may_read`: a call may have ended meanwhile, and then nothing would wake this reader.
         if self.memory.waits || self.connection.pause() {
             Turn::Idle
         } else {
@@ -429,7 +427,7 @@ impl Receiver {
     }
 
     /// Skips a record that waits for memory of a stalled export: the client gets "try later", and
-    /// the calls behind it go on.
+    /// later calls go on.
     pub fn put_off<P: Program>(&mut self, shared: &Shared<P>) -> bool {
         let full = self.memory.full_export();
         let is_stalled =
@@ -480,7 +478,7 @@ impl Receiver {
     }
 }
 
-/// Gives a call to the pool; its record is the first `length` bytes of the buffer.
+/// The record is the first `length` bytes of the buffer.
 fn queue<P: Program>(
     shared: &Shared<P>,
     connection: &Arc<Connection>,
@@ -496,7 +494,7 @@ fn queue<P: Program>(
     });
 }
 
-/// Answers "try later", as the storage of its export is stalled.
+/// As the storage of the call's export is stalled.
 fn put_off(program: &impl Program, beginning: &[u8], batch: &mut Batch) {
     if let Ok((call, _)) = rpc::parse_call(beginning)
         && program.later(CallName::of(&call), batch) == Later::Said

@@ -1,21 +1,20 @@
 //! Sends file data without a copy in user space.
 //!
 //! A READ reply gives its length before the data, and sendfile(2) finds the end of the file while
-//! it sends. If the file was truncated meanwhile, zeros follow; if storage fails, the connection
-//! ends, and the repeated call gets the error. (Splicing into a pipe first would give the count in
-//! time, for a third system call each.)
+//! it sends. Behind the end of a truncated file zeros follow; if storage fails, the connection
+//! ends, and the repeated call gets the error. (Splicing into a pipe first would cost a third
+//! system call each.)
 //!
 //! Reader threads may only send what is in the page cache. cachestat(2) (Linux 6.5) counts pages,
 //! even those that read-ahead has only requested; they arrive in order, so the last one is also
 //! tried with RWF_NOWAIT. Without cachestat (it needs write permission) the first and last page are
-//! tried; a missing page between costs the thread one wait. File systems without RWF_NOWAIT are
-//! read by pool threads and copied.
+//! tried; a missing page between costs the thread one wait. Pool threads copy from file systems
+//! without RWF_NOWAIT.
 //!
 //! # What was cached a moment ago
 //!
 //! Asking costs each READ a system call and a look at each page. But files are read in many pieces,
-//! and what was cached still is. So each file remembers which windows were whole, and when
-//! ([`Seen`]).
+//! so each file remembers which windows were whole, and when ([`Seen`]).
 //!
 //! ```text
 //!   first READ in a window       ask for its bytes: perhaps no other READ comes near
@@ -23,9 +22,9 @@
 //!   READs for a quarter second   ask nothing
 //! ```
 //!
-//! Weaknesses: the pages are the file's own, so a change between reply and receipt shows (as with
-//! every server that does not copy), and a READ is not atomic. The sending thread waits for a page
-//! evicted since it was seen. Windows that share a slot evict each other.
+//! Weaknesses: a change of the pages between reply and receipt shows (as with every server that
+//! does not copy), and a READ is not atomic. The sending thread waits for a page evicted since it
+//! was seen. Windows that share a slot evict each other.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -41,7 +40,7 @@ use rustix::time::{ClockId, clock_gettime};
 pub struct FileRange {
     file: OpenFile,
     offset: u64,
-    /// Unsent bytes.
+    /// Unsent.
     pub length: usize,
 }
 
@@ -55,8 +54,8 @@ impl FileRange {
         }
     }
 
-    /// Sends all, or as much as the socket takes: [`Errno::AGAIN`]. [`Errno::NODATA`]: the file has
-    /// become shorter, or cannot be sent in place.
+    /// [`Errno::AGAIN`]: the socket is full. [`Errno::NODATA`]: the file has become shorter, or
+    /// cannot be sent in place.
     pub fn send_to(&mut self, socket: impl AsFd) -> Result<(), Errno> {
         while self.length > 0 {
             let result =
@@ -84,13 +83,12 @@ impl FileRange {
 
 const PAGE_BYTES: u64 = 4096;
 
-/// The same on all architectures with the common numbers of Linux 5.1; others (MIPS) have no such
-/// call and say so.
+/// On all architectures with the common numbers of Linux 5.1; others (MIPS) report an unknown call.
 const SYS_CACHESTAT: libc::c_long = 451;
 
 static REFUSED: AtomicBool = AtomicBool::new(false);
 
-/// Whether all pages of the range were in the page cache, now or a moment ago.
+/// Now or a moment ago.
 pub fn is_resident(file: &OpenFile, offset: u64, length: usize) -> bool {
     let range = offset..offset.saturating_add(length as u64);
     let Some(seen) = file.attached::<Seen>() else {
@@ -157,7 +155,7 @@ fn cached_pages(file: BorrowedFd<'_>, offset: u64, length: u64) -> Option<u64> {
     None
 }
 
-/// Bytes of a question.
+/// Of a question.
 const WINDOW_BYTES: u64 = 2 << 20;
 
 /// Lifetime of "cached". Long, as an early eviction costs one thread one wait.
@@ -184,7 +182,6 @@ const BROKEN: u64 = 3;
 /// What to ask before sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Look {
-    /// Nothing.
     Known,
     /// About these whole windows; if not fully cached, about the bytes.
     Windows(Range<u64>),
@@ -234,7 +231,7 @@ impl Seen {
         }
     }
 
-    /// A window's kind, while it is valid.
+    /// While it is valid.
     fn kind(&self, window: u64, now: u64) -> Option<u64> {
         let slot = self.slot(window)?.load(Ordering::Relaxed);
         let then = (slot >> KIND_BITS) & TIME_MASK;

@@ -4,7 +4,7 @@
 //! reply's longest size is charged when its call goes to the pool, its real size until it has left.
 //! A connection with [`CONNECTION_BYTES_MAX`] is not read. With [`BYTES_MAX`] in all, only
 //! connections below [`SHARE_BYTES`] are read, and listings shorten their pages as that comes near
-//! ([`Unsent::page_bytes`]), so that clients that read are still served.
+//! ([`Unsent::page_bytes`]).
 //!
 //! ```text
 //!   a page may have  256 KiB ────────────────╮
@@ -20,22 +20,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_counters::names;
 
-/// Reply bytes of a connection; above this it is not read.
+/// Of a connection; above this it is not read.
 pub const CONNECTION_BYTES_MAX: usize = 1 << 20;
 
-/// The same in all; above this each connection has [`SHARE_BYTES`].
+/// In all; above this each connection has [`SHARE_BYTES`].
 pub const BYTES_MAX: usize = 16 << 20;
 
-/// A connection's bytes while the total is exceeded.
+/// Of a connection while the total is exceeded.
 pub const SHARE_BYTES: usize = 16 << 10;
 
-/// Shortest page of a listing: some hundred names with attributes.
+/// Of a listing: some hundred names with attributes.
 const PAGE_BYTES_MIN: usize = 16 << 10;
 
 /// A page gets this part of the remaining bytes.
 const PARTS: usize = 8;
 
-/// Charged bytes of a server.
+/// Of a server.
 #[derive(Debug, Default)]
 pub struct Unsent(AtomicUsize);
 
@@ -70,7 +70,7 @@ impl Unsent {
         }
     }
 
-    /// The length of a listing page that could have `wanted` bytes.
+    /// Of a listing that could have `wanted` bytes.
     pub fn page_bytes(&self, wanted: usize) -> usize {
         let left = BYTES_MAX.saturating_sub(self.0.load(Ordering::SeqCst));
         wanted.min((left / PARTS).max(PAGE_BYTES_MIN))
