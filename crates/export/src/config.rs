@@ -10,7 +10,7 @@ use pagewell_policy::limits::Rates;
 use crate::faults::Faults;
 use pagewell_rpcd::refusals::Reason;
 
-/// Which callers become the anonymous user.
+/// The callers that become the anonymous user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Squash {
     /// None.
@@ -22,22 +22,22 @@ pub enum Squash {
     All,
 }
 
-/// Ports below this one are for root (`IPPORT_RESERVED`).
+/// Below are the ports of root (`IPPORT_RESERVED`).
 pub const RESERVED_PORTS_END: u16 = 1024;
 
-/// One tree that clients can mount.
+/// A tree that clients can mount.
 pub struct Export {
-    /// What clients mount: `/`, or `/` and a name.
+    /// `/`, or `/` and a name.
     pub name: String,
     /// Its source.
     pub filesystem: Arc<dyn FileSystem>,
     /// Changes fail with NFS3ERR_ROFS.
     pub read_only: bool,
-    /// Which callers become `anonymous`.
+    /// The callers that become `anonymous`.
     pub squash: Squash,
     /// Uid and gid of squashed and AUTH_NONE callers.
     pub anonymous: (u32, u32),
-    /// Addresses of its clients; empty: loopback.
+    /// Of its clients; empty: loopback.
     pub allow: Vec<Network>,
     /// Clients must call from below [`RESERVED_PORTS_END`].
     pub secure: bool,
@@ -47,7 +47,7 @@ pub struct Export {
     pub audit: bool,
     /// Failures of its storage.
     pub faults: Arc<Faults>,
-    /// What its clients share, max-min fair.
+    /// Shared by its clients, max-min fair.
     pub limits: Rates,
 }
 
@@ -69,7 +69,7 @@ impl Export {
         }
     }
 
-    /// The reason to refuse a client, if there is one.
+    /// Why the client is refused, if so.
     pub fn refusal(&self, peer: SocketAddr) -> Option<Reason> {
         if !self.allows(peer.ip()) {
             Some(Reason::ExportNotAllowed)
@@ -80,13 +80,13 @@ impl Export {
         }
     }
 
-    /// Whether `address` is among its clients.
+    /// Whether `address` is a client's.
     pub fn allows(&self, address: IpAddr) -> bool {
         let mut networks = self.networks().iter();
         networks.any(|network| network.contains(address))
     }
 
-    /// Addresses of its clients.
+    /// Of its clients.
     pub fn networks(&self) -> &[Network] {
         if self.allow.is_empty() {
             &Network::LOOPBACK
@@ -95,7 +95,7 @@ impl Export {
         }
     }
 
-    /// The credentials of a call after squashing; `None` is AUTH_NONE.
+    /// After squashing; `None` is AUTH_NONE.
     pub fn squashed(&self, caller: Option<&Credentials>) -> Credentials {
         let anonymous = Credentials::new(self.anonymous.0, self.anonymous.1, &[]);
         let Some(caller) = caller else {

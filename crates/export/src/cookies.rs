@@ -1,25 +1,25 @@
 //! Directory cookies below 2^31 for clients whose file offsets have 32 bits.
 //!
 //! File systems give 63-bit cookies (ext4: a hash of the name); a 32-bit client cuts them and lists
-//! a directory twice or without end. Each listed directory of such an export has a table that
+//! a directory twice or without end. So each listed directory of such an export has a table that
 //! numbers its cookies in the order of their first use; clients see the numbers.
 //!
-//! Weaknesses: the tables are bounded ([`COOKIES_MAX`]; the least recently used directory goes
-//! first) and do not survive a restart. A client that resumes without a table gets BAD_COOKIE and
-//! lists anew. A directory with more names than the bound cannot be listed to its end.
+//! Weaknesses: the tables are bounded ([`COOKIES_MAX`]; the least recently used goes first) and do
+//! not survive a restart. A client that resumes without a table gets BAD_COOKIE and lists again. A
+//! directory with more names than the bound cannot be listed to its end.
 
 use std::collections::HashMap;
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, FileId, Result};
 
-/// Of all directories of an export: 64 MiB at most.
+/// Of an export: 64 MiB at most.
 const COOKIES_MAX: usize = 1 << 20;
 
 /// The overhead of a table, in cookies.
 const TABLE_COOKIES: usize = 16;
 
-/// The tables of one export.
+/// Of an export.
 #[derive(Default)]
 pub struct NarrowCookies {
     state: Mutex<State>,
@@ -67,7 +67,7 @@ impl NarrowCookies {
         Ok(u64::from(number))
     }
 
-    /// The cookie of a number; `None` when the table is gone.
+    /// `None` when the table is gone.
     pub fn widen(&self, directory: &FileId, number: u64) -> Option<u64> {
         let mut state = self.state.lock();
         if number == 0 {

@@ -1,4 +1,4 @@
-//! The end of a service: written data goes to the devices or is reported as lost.
+//! The end of a service: written data goes to the devices or counts as lost.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use pagewell_fs::{FileSystem, Finish};
 /// Written data that did not reach its device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// The export's name.
+    /// Its name.
     pub export: String,
     /// Bytes lost, or the error of the last write.
     pub result: Result<u64, pagewell_fs::Error>,

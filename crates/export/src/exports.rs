@@ -12,11 +12,11 @@
 //!
 //! # The pseudo root
 //!
-//! MOUNT hands out a handle for each export (RFC 1813 appendix I), and NFSv3 has no root, so a
-//! client of all exports must know and mount each. `/` and the directories above exports can be
-//! mounted unless an export has the name. They are read-only; an export's name in them leads to its
-//! root, whose file system number shows clients the border. As in MOUNT's list, a caller finds only
-//! the exports that its address may use: the directories are made for each call.
+//! NFSv3 has no root, and MOUNT gives a handle for each export (RFC 1813 appendix I), so a client
+//! of all exports must know and mount each. `/` and the directories above exports can be mounted
+//! unless an export has the name. They are read-only; an export's name in them leads to its root,
+//! whose file system number shows clients the border. As in MOUNT's list, a caller finds only the
+//! exports that its address may use: each call makes the directories.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -47,20 +47,20 @@ use pagewell_rpcd::usage::ExportLabel;
 
 const PATH_DEPTH_MAX: usize = 128;
 
-/// Between two looks at whether the last call has ended.
+/// Between two checks for the end of the last call.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// An export in service.
 pub struct ServedExport {
     /// Its configuration.
     pub config: Export,
-    /// How clients see its file numbers.
+    /// Its file numbers for clients.
     pub identity: Identity,
     place: Arc<Place>,
     label: ExportLabel,
 }
 
-/// State that survives a change of settings, as long as name and source stay.
+/// Survives a change of settings, while name and source stay.
 struct Place {
     number: AtomicU32,
     narrow_cookies: NarrowCookies,
@@ -98,7 +98,7 @@ impl ServedExport {
         &self.place.narrow_cookies
     }
 
-    /// The number in its handles.
+    /// In its handles.
     pub fn number(&self) -> u32 {
         self.place.number.load(Ordering::Relaxed)
     }
@@ -146,10 +146,10 @@ fn number_of(key: &HandleKey, export: &Export) -> u32 {
 
 /// The origin of a call, and whether it may block.
 pub struct Caller<'s> {
-    /// The exports in service.
+    /// Those in service.
     pub served: &'s Served,
     identity: Option<fs::Credentials>,
-    /// The client's address.
+    /// The client's.
     pub peer: SocketAddr,
     /// Whether the thread may block.
     pub may_block: bool,
@@ -175,7 +175,7 @@ impl<'s> Caller<'s> {
         }
     }
 
-    /// The export of the call, once known.
+    /// Once known.
     pub fn used_export(&self) -> ExportLabel {
         self.used.get()
     }
@@ -218,7 +218,7 @@ impl<'s> Caller<'s> {
         })
     }
 
-    /// Whether a call for all exports may come from this port: each export accepts it.
+    /// Whether a call for all exports may come from this port: each accepts it.
     pub fn port_is_allowed(&self) -> bool {
         let mut allowed = self.served.allowed(self.peer.ip());
         let refusal = allowed.find_map(|export| export.config.refusal(self.peer));
@@ -237,7 +237,7 @@ impl<'s> Caller<'s> {
         Ok(target)
     }
 
-    /// Looks a name up; below the pseudo root the entry may lie in another export.
+    /// Below the pseudo root the entry may lie in another export.
     pub fn find(
         &self,
         directory: &Target<'s>,
@@ -276,7 +276,7 @@ pub struct Target<'s> {
     pub export: &'s ServedExport,
     /// Its identifier.
     pub id: fs::FileId,
-    /// The user, after squashing.
+    /// After squashing.
     pub credentials: fs::Credentials,
     /// The caller's view, if the export is the pseudo root.
     pub pseudo_tree: Option<PseudoTree>,
@@ -285,7 +285,7 @@ pub struct Target<'s> {
 }
 
 impl Target<'_> {
-    /// The file system, with the cache of the receive batch.
+    /// With the cache of the receive batch.
     pub fn filesystem(&self) -> fs::Batched<'_> {
         let filesystem: &dyn fs::FileSystem = match &self.pseudo_tree {
             Some(pseudo_tree) => pseudo_tree,
@@ -300,8 +300,8 @@ impl Target<'_> {
     }
 
     /// The attributes, if the caller has one of the rights `wanted` or owns the file. Owners may
-    /// always READ and WRITE (RFC 1813 section 4.4): a program may create a file without the right
-    /// and must be able to write it while it is open.
+    /// always READ and WRITE (RFC 1813 section 4.4): a program may create a file without the right,
+    /// and must be able to write it.
     pub fn permitted(&self, wanted: fs::Access) -> fs::Result<fs::Attributes> {
         let (granted, attributes) = self.filesystem().access(&self.call(), &self.id, wanted)?;
         if granted.intersects(wanted) || attributes.uid == self.credentials.uid {
@@ -311,7 +311,7 @@ impl Target<'_> {
         }
     }
 
-    /// Reports a failure of this object's storage to the operator.
+    /// To the operator, of this object's storage.
     pub fn report(&self, text: &str) {
         let place = self.filesystem().path_of(&self.id);
         let config = &self.export.config;
@@ -328,7 +328,7 @@ pub struct Served {
     /// `None` when an export is `/`.
     pseudo: Option<PseudoRoot>,
     handle_key: HandleKey,
-    /// Sums over all connections.
+    /// Over all connections.
     pub totals: Arc<Totals>,
 }
 
@@ -375,7 +375,7 @@ impl Served {
         self.allowed(address).next().is_some()
     }
 
-    /// The handle of an object.
+    /// Of an object.
     pub fn handle(&self, export: &ServedExport, id: &fs::FileId) -> WireHandle {
         self.handle_key.encode(export.number(), id)
     }
@@ -393,13 +393,13 @@ impl Served {
         self.all().find(|export| export.number() == number)
     }
 
-    /// The limit of each export.
+    /// Of each export.
     pub fn limits(&self) -> impl Iterator<Item = (ExportLabel, Rates)> {
         let exports = self.exports.iter();
         exports.map(|export| (export.label, export.config.limits))
     }
 
-    /// The label of the export, if `address` may use it.
+    /// If `address` may use the export.
     pub fn label_of(&self, number: u32, address: IpAddr) -> ExportLabel {
         let export = self.export_numbered(number);
         let allowed = export.filter(|export| export.config.allows(address));
@@ -438,8 +438,7 @@ impl Served {
         results.into_iter().collect()
     }
 
-    /// [`Self::sync`] at the end, all exports in parallel, so that a dead one costs the others no
-    /// time.
+    /// [`Self::sync`] at the end, in parallel, so that a dead export costs the others no time.
     pub fn finish(&self, patience: Duration) -> Vec<Loss> {
         let exports = self.exports.iter().map(|export| &export.config);
         finish_all(
@@ -470,7 +469,7 @@ impl Served {
 pub struct InForce {
     served: ArcSwap<Served>,
     handle_key: HandleKey,
-    /// Bounds of the server's calls.
+    /// Of the server's calls.
     pub bounds: Arc<Bounds>,
     is_final: Mutex<bool>,
 }
@@ -498,12 +497,12 @@ impl InForce {
         })
     }
 
-    /// The exports for one call.
+    /// For one call.
     pub fn now(&self) -> impl Deref<Target = Arc<Served>> + use<> {
         self.served.load()
     }
 
-    /// The subject of a call for a handle.
+    /// Of a call for a handle.
     pub fn subject(&self, handle: &[u8]) -> Option<Subject> {
         let (export, id) = self.handle_key.decode(handle)?;
         Some(Subject {
@@ -522,7 +521,7 @@ impl InForce {
     ///
     /// # Errors
     ///
-    /// Exports that contradict each other, or a stopping server: nothing changes.
+    /// Contradictory exports, or a stopping server: nothing changes.
     pub fn replace(&self, exports: Vec<Export>) -> Result<Vec<Retired>, Error> {
         let is_final = self.is_final.lock();
         if *is_final {
@@ -571,7 +570,7 @@ impl Retired {
     }
 }
 
-/// The names in a path, without empty ones and `.`.
+/// Without empty names and `.`.
 pub fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))

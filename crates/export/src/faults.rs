@@ -8,8 +8,7 @@ use pagewell_base::sync::Mutex;
 
 const TEXT_CHARACTERS_MAX: usize = 300;
 
-/// After a stalled call storage counts as stalled for this long: the time in which clients send
-/// such a call again.
+/// A stalled call counts for this long: clients send it again within.
 const STALLED_FOR: Duration = Duration::from_secs(60);
 
 /// A failure.
@@ -21,7 +20,7 @@ pub struct Fault {
     pub at: SystemTime,
 }
 
-/// Failures of one export.
+/// Of one export.
 #[derive(Debug, Default)]
 pub struct Faults {
     errors: AtomicU64,

@@ -12,10 +12,9 @@
 //! The MAC (SipHash-2-4 with the server's secret key, over all else) keeps clients from making
 //! handles. The export field is a keyed hash of the export's name and tree: handles stay valid when
 //! other exports come and go, are stale when another tree takes the name, and survive a restart
-//! with the same key, without state.
+//! with the same key.
 //!
-//! Weakness: the MAC stops guessing, not a client that keeps a handle after it lost the right to
-//! it; each call checks permission.
+//! Weakness: a client may keep a handle after it lost the right to it; each call checks permission.
 
 use std::hash::Hasher;
 
@@ -33,7 +32,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The file number as clients see it.
+    /// As clients see it.
     pub fn file_id(&self, file_id: u64) -> u64 {
         if self.narrow {
             narrow_number(file_id)
@@ -51,8 +50,8 @@ const MAC_AT: usize = 6;
 #[derive(Clone)]
 pub struct HandleKey([u8; 16]);
 
-/// An encoded handle. An identifier that is too long makes it longer than the protocol allows, and
-/// the encoder refuses it.
+/// An identifier that is too long makes it longer than the protocol allows, and the encoder refuses
+/// it.
 #[derive(Clone, Copy)]
 pub struct WireHandle {
     length: usize,
@@ -60,7 +59,7 @@ pub struct WireHandle {
 }
 
 impl WireHandle {
-    /// The bytes to send.
+    /// To send.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
@@ -72,7 +71,7 @@ impl HandleKey {
         Self(key)
     }
 
-    /// The number in the handles of an export with this name and tree.
+    /// In the handles of an export with this name and tree.
     pub fn export_number(&self, name: &str, tree_id: &[u8]) -> u32 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(b"export ");
@@ -83,7 +82,7 @@ impl HandleKey {
         return hasher.finish() as u32;
     }
 
-    /// The handle of an object.
+    /// Of an object.
     pub fn encode(&self, export_number: u32, id: &FileId) -> WireHandle {
         let id = id.as_bytes();
         let mut bytes = [0; HEADER_BYTES + FILE_ID_BYTES_MAX];
@@ -99,7 +98,7 @@ impl HandleKey {
         WireHandle { length, bytes }
     }
 
-    /// The export number and object of a handle; `None` unless this key made it.
+    /// The export number and object; `None` unless this key made the handle.
     pub fn decode(&self, handle: &[u8]) -> Option<(u32, FileId)> {
         let (header, id) = handle.split_first_chunk::<HEADER_BYTES>()?;
         let [version, id_bytes, a, b, c, d, mac @ ..] = *header;
@@ -112,7 +111,7 @@ impl HandleKey {
         Some((u32::from_be_bytes([a, b, c, d]), FileId::new(id)?))
     }
 
-    /// The MAC of at least [`HEADER_BYTES`], without the MAC's own field.
+    /// Of at least [`HEADER_BYTES`], without the MAC's own field.
     fn mac(&self, handle: &[u8]) -> u64 {
         let mut hasher = SipHasher24::new_with_key(&self.0);
         hasher.write(&handle[..MAC_AT]);

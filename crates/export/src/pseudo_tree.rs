@@ -1,6 +1,6 @@
 //! The pseudo file system (RFC 7530 section 7.3): the directories that lead to the exports.
 //!
-//! A directory's number is a hash of its path, so it is the same in every tree and after a restart.
+//! A directory's number is a hash of its path, the same in every tree and after a restart.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -47,7 +47,7 @@ impl PseudoTree {
         Self { directories, made }
     }
 
-    /// The identifier of a path in every tree.
+    /// Of a path, in every tree.
     pub fn id_of(path: &[&[u8]]) -> FileId {
         let number = path.iter().fold(ROOT, |parent, name| below(parent, name));
         id(number)
@@ -92,7 +92,7 @@ impl PseudoTree {
     }
 }
 
-/// The number of a name: a unique cookie, positive as a signed number.
+/// A unique cookie, positive as a signed number.
 fn below(parent: u64, name: &[u8]) -> u64 {
     let mut hasher = SipHasher13::new_with_keys(parent, 0);
     hasher.write(name);

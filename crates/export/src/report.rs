@@ -1,9 +1,9 @@
-//! Reports of storage errors to the operator. A client sees only "I/O error"; the log says where.
-//! The log limits them by export, as clients repeat failed calls; the counter counts all.
+//! Reports of storage errors to the operator: clients see only "I/O error". The log limits them by
+//! export, as clients repeat failed calls; the counter counts all.
 
 use pagewell_counters::names::STORAGE_ERRORS;
 
-/// Reports an I/O error of an export, with the object's path if known.
+/// `place`: the object's path, if known.
 pub fn report(export: &str, place: Option<&str>, text: &str) {
     STORAGE_ERRORS.add(1);
     let shown = place.map_or(String::new(), |place| format!("{place}: "));
@@ -15,7 +15,7 @@ pub fn report(export: &str, place: Option<&str>, text: &str) {
     );
 }
 
-/// Reports an I/O error of the server's own state.
+/// Of the server's own state.
 pub fn report_own(subject: &str, text: &str) {
     STORAGE_ERRORS.add(1);
     tracing::error!(limit = subject, "{subject}: {text}");

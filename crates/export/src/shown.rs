@@ -31,7 +31,7 @@ pub struct About {
 }
 
 impl OtherCall {
-    /// Begins a span, if the level asks for it. `since`: arrival.
+    /// If the level asks for it. `since`: arrival.
     pub fn begin(
         procedure: Option<&dyn Debug>,
         (call, peer): (&Call<'_>, SocketAddr),
@@ -66,12 +66,12 @@ impl OtherCall {
         })
     }
 
-    /// Runs a part of the call inside the span.
+    /// Inside the span.
     pub fn work<T>(&self, part: impl FnOnce() -> T) -> T {
         self.span.in_scope(part)
     }
 
-    /// Records the subject in the span.
+    /// In the span.
     pub fn is_about(&self, about: &About) {
         self.span.record("export", &*about.export);
         self.span.record("object", &*about.object);
@@ -112,7 +112,7 @@ pub fn is_detailed() -> bool {
     tracing::enabled!(Level::DEBUG)
 }
 
-/// A name as text; bytes that are no text as `\xHH`.
+/// Bytes that are no text are `\xHH`.
 pub fn text_of(name: &[u8]) -> String {
     match std::str::from_utf8(name) {
         Ok(text) => text.to_owned(),
