@@ -2,7 +2,7 @@
 //!
 //! Dropped capabilities leave every set of the calling thread, so that neither the process nor a
 //! child regains them. The bounding set needs `CAP_SETPCAP`; without it `no_new_privs` does the
-//! same. Threads inherit their sets, so this runs before any other thread exists.
+//! same.
 
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use crate::{Access, Part};
 
-/// Keeps the wanted capabilities of those held; returns how many are left.
+/// Returns how many are left.
 pub(crate) fn keep(wanted: CapabilitySet) -> (Part, i64) {
     match give_up(wanted) {
         Ok(kept) => (Part::Holds, number(kept)),
@@ -22,7 +22,7 @@ pub(crate) fn keep(wanted: CapabilitySet) -> (Part, i64) {
     }
 }
 
-/// How many capabilities the calling thread may use.
+/// Of the calling thread.
 #[must_use]
 pub fn count() -> i64 {
     thread::capabilities(None).map_or(0, |sets| number(sets.permitted))
@@ -37,14 +37,14 @@ fn give_up(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for capability in CapabilitySet::all().difference(wanted).iter() {
             match thread::remove_capability_from_bounding_set(capability) {
-                // this kernel does not know it
+                // This kernel does not know it.
                 Ok(()) | Err(Errno::INVAL) => {}
                 Err(errno) => return Err(errno),
             }
         }
     }
     match thread::clear_ambient_capability_set() {
-        // before Linux 4.3
+        // Before Linux 4.3.
         Ok(()) | Err(Errno::INVAL) => {}
         Err(errno) => return Err(errno),
     }
@@ -61,7 +61,7 @@ fn give_up(wanted: CapabilitySet) -> Result<CapabilitySet, Errno> {
     Ok(kept)
 }
 
-/// Whether the user may do this with a path without any capability; true for a missing path.
+/// Whether the user may do this without any capability; true for a missing path.
 #[must_use]
 pub fn are_needless_for(path: &Path, access: Access) -> bool {
     let Ok(sets) = thread::capabilities(None) else {

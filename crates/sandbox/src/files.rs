@@ -8,8 +8,6 @@
 //! opened them: the export, if it has a private mount. Kernels with erratum 3 (before Linux 6.19,
 //! unless backported) refuse them all. There, and without a private mount, opening stays free, and
 //! only names are confined; [`Part`] says so.
-//! taken back) refuse them all. There, and without a private mount, opening is left free, and what
-//! remains is that names can be made, removed and renamed in the exports alone. So much is said.
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;
@@ -27,12 +25,12 @@ use crate::{Access, Part, Plan};
 
 /// Newer kinds of access are not refused.
 const KNOWN: ABI = ABI::V6;
-/// File systems that keep objects only while they are open.
+/// They keep objects only while these are open.
 const FORGETFUL: [&str; 2] = ["/proc", "/sys"];
 
 static KEPT: OnceLock<Vec<File>> = OnceLock::new();
 
-/// Confines the calling thread and its children.
+/// The calling thread and its children.
 pub(crate) fn confine(plan: &Plan) -> Part {
     if makes_names(plan) && !can_move_names() {
         return none(

@@ -11,8 +11,7 @@
 //!
 //! Weaknesses: UDP and Unix sockets with a path are not confined. Seccomp does not see requests of
 //! io_uring (none executes, mounts or traces). A process that opens by handle can open every file
-//! of a file system with an exported directory. A file replaced at its path is a new object, and
-//! refused.
+//! of a file system with an exported directory. A file replaced at its path is refused.
 
 pub mod capabilities;
 pub mod files;
@@ -28,15 +27,15 @@ use rustix::thread::CapabilitySet;
 pub struct Plan {
     /// Files and directories with their contents; missing ones are ignored.
     pub paths: Vec<(PathBuf, Access)>,
-    /// Objects below these directories are opened by handle, so the kernel may not know their path.
+    /// Objects below these directories are opened by handle; the kernel may not know their path.
     pub opens_by_handle: bool,
-    /// The process makes private mounts of directories and watches file systems.
+    /// Of directories; also watches file systems.
     pub makes_private_mounts: bool,
-    /// TCP ports to listen at; `None`: any.
+    /// `None`: any.
     pub listen_ports: Option<Vec<u16>>,
-    /// The process opens TCP connections.
+    /// Opens TCP connections.
     pub connects: bool,
-    /// Capabilities to keep, if held.
+    /// To keep, if held.
     pub capabilities: CapabilitySet,
 }
 
@@ -96,8 +95,7 @@ impl Standing {
     }
 }
 
-/// Gives up all that the plan does not name, for the calling thread and its children. Gauges show
-/// the result.
+/// Gives up all that the plan does not name, for the calling thread and its children.
 pub fn enter(plan: &Plan) -> Standing {
     // Cannot fail where the other parts, which need it, exist.
     let _ = rustix::thread::set_no_new_privs(true);
@@ -113,7 +111,7 @@ pub fn enter(plan: &Plan) -> Standing {
     }
 }
 
-/// Sets the gauges of a process that gives nothing up.
+/// Of a process that gives nothing up.
 pub fn stay_out() {
     names::SANDBOX_CAPABILITIES.set(capabilities::count());
 }

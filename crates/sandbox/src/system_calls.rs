@@ -1,12 +1,12 @@
 //! System calls that a server never makes, refused by seccomp: other programs and processes,
 //! mounts, name spaces, rarely used calls with a history of defects.
 //!
-//! The filter lists what it refuses, not what it allows. The latter would leave an attacker less,
-//! but the C library and the allocator make calls, too, and change them with each version: an
-//! update would break servers. Refused calls fail with `EPERM`. `clone3` fails with `ENOSYS`, as a
-//! filter cannot read its flags; the C library then uses `clone`, which the filter allows for
-//! threads only. Sockets may be IP, Unix and netlink (for resolvers). The kernel caches which calls
-//! are always allowed and skips the filter for them.
+//! The filter lists what it refuses: the C library and the allocator change their calls with each
+//! version, and an update would break a filter that lists what it allows, though that would leave
+//! an attacker less. Refused calls fail with `EPERM`. `clone3` fails with `ENOSYS`, as a filter
+//! cannot read its flags; the C library then uses `clone`, which the filter allows for threads
+//! only. Sockets may be IP, Unix and netlink (for resolvers). The kernel skips the filter for calls
+//! that are always allowed.
 //!
 //! Weakness: operations of io_uring are no system calls.
 
@@ -45,7 +45,7 @@ const MOUNTS: [i64; 11] = [
     libc::SYS_setns,
 ];
 
-/// For private mounts of directories and watching file systems.
+/// For private mounts and watching file systems.
 const PRIVATE_MOUNTS: [i64; 4] = [
     libc::SYS_open_tree,
     libc::SYS_mount_setattr,
@@ -98,8 +98,8 @@ const PROCESSOR: [i64; 0] = [];
 /// On x86-64 the x32 ABI gives each call a second number.
 #[cfg(target_arch = "x86_64")]
 const X32: i64 = 0x4000_0000;
-/// Numbers of the x32 ABI alone: execve, ptrace, process_vm_readv, process_vm_writev, kexec_load,
-/// execveat (arch/x86/entry/syscalls/syscall_64.tbl).
+/// Of the x32 ABI alone: execve, ptrace, process_vm_readv, process_vm_writev, kexec_load, execveat
+/// (arch/x86/entry/syscalls/syscall_64.tbl).
 #[cfg(target_arch = "x86_64")]
 const X32_ALONE: [i64; 6] = [520, 521, 539, 540, 528, 545];
 
@@ -118,7 +118,7 @@ enum Error {
     Install(#[from] seccompiler::Error),
 }
 
-/// Installs the filter for the calling thread and its children.
+/// For the calling thread and its children.
 pub(crate) fn refuse(makes_private_mounts: bool) -> Part {
     match install(makes_private_mounts) {
         Ok(()) => Part::Holds,
@@ -146,7 +146,7 @@ fn install(makes_private_mounts: bool) -> Result<(), Error> {
     Ok(())
 }
 
-/// The refused calls, each always or under any of its conditions.
+/// Each always or under any of its conditions.
 fn rules(makes_private_mounts: bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {
     let private: &[i64] = if makes_private_mounts {
         &[]
