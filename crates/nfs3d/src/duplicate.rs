@@ -2,11 +2,11 @@
 //!
 //! # The identity of a call
 //!
-//! It is a digest of all its bytes.
-//! SipHash takes the head and first arguments, and sums of products (NH of UMAC, RFC 4418 section
-//! 5.2) of a WRITE's data. Data counts, as two runs of a program may repeat identifiers and handles
-//! with other data, and a mistaken WRITE is lost. NH costs a fraction of receiving the bytes. Both
-//! are keyed, so clients cannot make collisions.
+//! It is a digest of all bytes of the call: SipHash of the head and the first arguments, and sums
+//! of products (NH of UMAC, RFC 4418 section 5.2) of a WRITE's data. Data counts, as two runs of a
+//! program may repeat identifiers and handles with other data, and a WRITE that is taken for a
+//! repetition is lost. NH costs a fraction of receiving the bytes. Both are keyed, so clients
+//! cannot make collisions.
 //!
 //! The AUTH_SYS stamp is left out (RFC 5531 appendix A: "an arbitrary ID which the caller machine
 //! may generate"): some clients change it with each transmission.

@@ -43,8 +43,8 @@ use crate::handler::{Abort, LISTING_BYTES_MAX, Nfs3Handler, READ_BYTES_MAX};
 use crate::statistics::NFS;
 use crate::{creation, data, directory, names, object, observed, volume};
 
-/// A change in the duplicate-request cache. It is answered, goes to the pool, or drops in a panic
-/// and may be repeated.
+/// A change in the duplicate-request cache, until it is answered or goes to the pool; dropped in a
+/// panic, it may be repeated.
 struct Begun<'s> {
     nfs: &'s Nfs3,
     key: Option<Key>,

@@ -20,9 +20,9 @@ pub struct Config {
     pub exports: Vec<Export>,
     /// Threads of each export that may wait for storage.
     pub threads: usize,
-    /// Authenticates file handles; a new one makes all handles stale.
+    /// Authenticates file handles; another key makes all handles stale.
     pub handle_key: [u8; 16],
-    /// The time after which a call for stalled storage gets NFS3ERR_JUKEBOX.
+    /// Then a call for stalled storage gets NFS3ERR_JUKEBOX.
     pub slow_after: Duration,
     /// Connections, fewer if the limit of open files is lower.
     pub connections_max: usize,

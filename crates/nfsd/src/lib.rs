@@ -1,5 +1,5 @@
-//! The server: NFSv3, MOUNT, NLM 4 and NSM on the transport [`rpcd`], which describes the life of a
-//! call; [`service`] finds the program of a call.
+//! The server: NFSv3, MOUNT, NLM 4 and NSM on the transport [`rpcd`]; [`service`] finds the program
+//! of a call.
 
 pub mod config;
 mod port_mapper;
