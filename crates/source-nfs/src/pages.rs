@@ -57,7 +57,8 @@ pub(super) struct Page {
     pub after: u64,
     /// Entries of the listing before it, if known.
     pub position: Option<usize>,
-    /// The server's cookie of its last entry, even of one that cannot be shown.
+    /// The server's cookie of its last entry, even of one that cannot be shown; of a last page that
+    /// of the request.
     pub next: u64,
     pub entries: Vec<Listed>,
     /// In memory.
@@ -138,7 +139,7 @@ impl Listings {
         let mut listings = listings.iter();
         let listing = listings.find(|listing| listing.directory == directory.number())?;
         listing.pages.iter().rev().find_map(|page| {
-            if page.next == cookie {
+            if page.next == cookie && !page.is_last {
                 return page.end_position();
             }
             Some(page.position? + page.find(cookie)?)
@@ -252,6 +253,29 @@ mod tests {
         assert_eq!(found(2), None);
         list(&listings, &directory, b"x", 3..5, false);
         assert_eq!((found(2), found(0)), (Some((2, 0)), None));
+    }
+
+    #[test]
+    fn a_last_page_begins_where_the_one_before_it_ends() {
+        let (listings, directory) = (Listings::default(), node(1));
+        let page = |after, position, next, is_last| Page {
+            after,
+            position: Some(position),
+            next,
+            entries: (after + 1..after + 5)
+                .map(|cookie| Listed::new(b"x", cookie, cookie, None))
+                .collect(),
+            bytes: 0,
+            unusable: 0,
+            is_last,
+            came: Instant::now(),
+            stamp: directory.stamp(),
+        };
+        listings.keep(&directory, &Arc::new(page(0, 0, 4, false)));
+        assert_eq!(listings.position(&directory, 4), Some(4));
+        listings.keep(&directory, &Arc::new(page(4, 4, 4, true)));
+        assert_eq!(listings.position(&directory, 4), Some(4));
+        assert_eq!(listings.position(&directory, 6), Some(6));
     }
 
     #[test]
