@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What a SOURCE and a LOCATION are, and examples.
+/// SOURCE and LOCATION, and examples.
 fn after_help() -> String {
     format!("A SOURCE is:\n{}{REST_OF_HELP}", kinds::help())
 }

@@ -1,9 +1,8 @@
 //! Going to the background: the command returns when what it started works, and not before.
 //!
-//! From then on each line on standard error goes to the system log. Everything that the process
-//! says goes there, also what a library or a panic says: the descriptor itself is replaced by a
-//! pipe. `/dev/log` is where syslogd and the journal listen (syslog(3)); where none does, or it
-//! does not read, the lines are lost.
+//! From then on each line on standard error goes to the system log, also those of libraries and
+//! panics: a pipe replaces the descriptor. syslogd and the journal listen at `/dev/log`
+//! (syslog(3)); where none does, or it does not read, the lines are lost.
 
 use std::io::{BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixDatagram;
@@ -13,26 +12,23 @@ use std::time::Duration;
 
 use crate::failure::FAILED;
 
-/// Which of the two processes this is.
 pub(crate) enum Side {
-    /// The one that was started; it is to end with this code.
+    /// The process that was started, and its exit code.
     Parent(i32),
-    /// The one that does the work.
+    /// The process that does the work.
     Child(Child),
 }
 
-/// The process in the background.
 pub(crate) struct Child {
     ready: PipeWriter,
 }
 
-/// Splits the process. The parent waits until the child is ready or has ended.
-///
-/// To be called before any thread starts.
+/// Splits the process. The parent waits until the child is ready or has ended. Call it before any
+/// thread starts.
 pub(crate) fn detach() -> std::io::Result<Side> {
     let (reader, writer) = std::io::pipe()?;
-    // SAFETY: this process has one thread, so the child finds no lock held by a thread that it
-    // does not have.
+    // SAFETY: this process has one thread, so no lock of the child is held by a thread that it
+    // lacks.
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
@@ -51,7 +47,7 @@ fn wait(mut ready: PipeReader, child: i32) -> i32 {
     if ready.read_exact(&mut [0]).is_ok() {
         return 0;
     }
-    // It has said why, on the standard error that both have.
+    // The child has said why, on the standard error of both.
     let Some(child) = rustix::process::Pid::from_raw(child) else {
         return failed;
     };
@@ -63,12 +59,11 @@ fn wait(mut ready: PipeReader, child: i32) -> i32 {
 }
 
 impl Child {
-    /// Lets go of the terminal and the current directory, and of the parent. From here on what is
-    /// said goes to the system log.
+    /// Lets go of the terminal, the current directory and the parent. From here on lines go to the
+    /// system log.
     ///
     /// Not earlier: while a mount is made because something looked at its place (autofs), the
-    /// kernel lets only the process group of systemd or automount pass there, and has all others
-    /// wait for it.
+    /// kernel lets only the process group of systemd or automount pass there.
     pub(crate) fn ready(mut self) -> std::io::Result<SystemLog> {
         rustix::process::setsid()?;
         rustix::process::chdir(Path::new("/"))?;
@@ -84,7 +79,7 @@ impl Child {
     }
 }
 
-/// Whether a system log takes what is said in the background.
+/// Whether a system log takes lines of a process in the background.
 pub(crate) fn is_heard() -> bool {
     connect(Path::new(SOCKET)).is_some()
 }
@@ -94,10 +89,9 @@ const PRIORITY: u8 = 3 << 3 | 5;
 /// Longer lines are sent in pieces.
 const LINE_BYTES_MAX: u64 = 1024;
 const SOCKET: &str = "/dev/log";
-/// How long a log that takes nothing is waited for.
 const LOG_WAIT: Duration = Duration::from_secs(1);
 
-/// What forwards the lines, until it is closed.
+/// Forwards the lines, until it is closed.
 pub(crate) struct SystemLog {
     thread: JoinHandle<()>,
 }
@@ -113,7 +107,7 @@ impl SystemLog {
         Ok(Self { thread })
     }
 
-    /// Sends what was said so far; what is said afterwards is lost.
+    /// Sends the lines so far; later ones are lost.
     pub(crate) fn close(self) {
         let null = std::fs::File::options().write(true).open("/dev/null");
         if null.is_ok_and(|null| rustix::stdio::dup2_stderr(&null).is_ok()) {
@@ -122,7 +116,7 @@ impl SystemLog {
     }
 }
 
-/// Reads to the end, so that no thread that says something waits, also when nothing listens.
+/// Reads to the end, so that no thread waits to write a line, also when nothing listens.
 fn forward(lines: impl Read, socket: &Path) {
     let mut lines = BufReader::new(lines);
     let mut log: Option<UnixDatagram> = None;
@@ -144,7 +138,7 @@ fn forward(lines: impl Read, socket: &Path) {
         let text = said.strip_prefix(b"pagewell: ").unwrap_or(said);
         let mut message = format!("<{PRIORITY}>pagewell[{}]: ", std::process::id()).into_bytes();
         message.extend(text);
-        // One that was started again since the last line has another socket.
+        // A log that was started again has another socket.
         for _ in 0..2 {
             log = log.or_else(|| connect(socket));
             match &log {
@@ -155,8 +149,8 @@ fn forward(lines: impl Read, socket: &Path) {
     }
 }
 
-/// Sends a line. A log that takes none for a while is deaf: the line is lost, and the next ones are
-/// not waited for until it takes one again.
+/// Sends a line. A log that takes none for [`LOG_WAIT`] is deaf: this line is lost, and the next
+/// ones do not wait until it takes one again.
 fn send(log: &UnixDatagram, message: &[u8], is_deaf: &mut bool) -> std::io::Result<()> {
     log.set_nonblocking(*is_deaf)?;
     let sent = log.send(message);

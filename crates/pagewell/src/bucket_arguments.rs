@@ -22,7 +22,7 @@ pub(crate) struct BucketArguments {
 }
 
 impl BucketArguments {
-    /// Has the process estimate costs by the prices that were given.
+    /// Uses the prices that were given for estimates.
     pub(crate) fn use_prices(&self) {
         if let Some(prices) = &self.object_prices {
             set_prices(prices.clone());

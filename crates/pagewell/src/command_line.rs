@@ -1,5 +1,4 @@
-//! What the command lines of this program and of those beside it share: `pagewell-bench` reports
-//! and ends as `pagewell` does.
+//! What the command lines of this program and of `pagewell-bench` share.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -16,8 +15,8 @@ pub use crate::failure::Outcome;
 pub use crate::time_text::seconds_text;
 pub use crate::values::{BENCH_WORDS, parse_count};
 
-/// Runs a program beside this one that is called as `pagewell COMMAND`: parses its command line,
-/// runs it, and returns the exit code: 0 done, 1 failed, 2 wrong usage.
+/// Runs a program that is called as `pagewell COMMAND`: parses its command line, calls `work`, and
+/// returns the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run<A: Parser>(command: &str, work: impl FnOnce(&A) -> anyhow::Result<Outcome>) -> ExitCode {
     pagewell_logging::start();
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -32,11 +31,12 @@ pub fn run<A: Parser>(command: &str, work: impl FnOnce(&A) -> anyhow::Result<Out
 }
 
 /// Parses the command line of a program that is called as `pagewell COMMAND`, or as `pagewell` if
-/// that is empty. If it is wrong or asks for help, that is printed, and there is an exit code.
+/// `command` is empty. A mistake or the help that was asked for is printed, and the error is the
+/// exit code.
 pub(crate) fn parse<A: Parser>(command: &str, words: &[OsString]) -> Result<A, ExitCode> {
     A::try_parse_from(words).map_err(|error| {
         if is_answer(&error) {
-            // Broken standard output: there is nowhere to say so.
+            // Standard output is broken: there is nowhere to say so.
             let _ = error.print();
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(failure::USAGE));
         }
@@ -56,7 +56,7 @@ pub(crate) fn is_answer(error: &clap::Error) -> bool {
     )
 }
 
-/// What is said of an option or a command that earlier versions had.
+/// What to say of an option or a command of earlier versions.
 fn gone(error: &clap::Error) -> Option<String> {
     let name = match error.kind() {
         ErrorKind::UnknownArgument => ContextKind::InvalidArg,
@@ -86,7 +86,7 @@ pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
     ] {
         let suggestion = match error.get(kind) {
             Some(ContextValue::String(text)) => Some(text),
-            // The likeliest comes last.
+            // The likeliest is last.
             Some(ContextValue::Strings(texts)) => texts.last(),
             _ => None,
         };
@@ -98,7 +98,7 @@ pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
     line + &format!(" (see 'pagewell{space}{command} --help')")
 }
 
-/// The name of the command that the words behind the program's name are for, as `bench nfs`.
+/// The name of the command that `words`, the program's name first, are for, as `bench nfs`.
 pub(crate) fn name_of(program: &clap::Command, name: &str, words: &[OsString]) -> String {
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     let mut names = Vec::from_iter((!name.is_empty()).then_some(name));

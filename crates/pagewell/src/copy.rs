@@ -2,11 +2,11 @@
 //!
 //! Whatever a source says, the copy stays inside the target: objects are made by name under the
 //! identifier of a directory that was itself found or made so, names are checked, and symbolic
-//! links in the target are never followed. Data is written unstable and brought to the device
-//! once, at the end; if the target lost data in between, its write verifier tells.
+//! links in the target are never followed. Data is written unstable and brought to the device once,
+//! at the end; if the target lost data in between, its write verifier has changed.
 //!
-//! One failure does not end the work, unless everything after it would fail the same way: a target
-//! that is full or cannot be written ends it with one message.
+//! One failure does not end the work, unless all that follows would fail the same way: a full or
+//! read-only target ends it with one message.
 
 mod attributes;
 mod data;
@@ -43,23 +43,21 @@ use object::{Original, Trouble, refuse};
 use rules::Rules;
 use terms::{INTO_ITSELF, Terms};
 
-/// Copies, and counts what could not be copied.
 pub(crate) struct Copier {
-    /// That of the thread of the walk.
+    /// The hand of the thread of the walk.
     hand: Hand,
     verifier: [u8; 8],
-    /// What the first message on was said.
+    /// Subjects of the notices so far.
     said: HashSet<&'static str>,
     losses: Losses,
     followed: Followed,
     output: Option<std::io::Error>,
-    /// All but directories.
+    /// Objects which are not directories.
     copied: u64,
     told_end: bool,
 }
 
 impl Copier {
-    /// Copies into the tree of `target`.
     pub(crate) fn new(target: &Place, rules: Rules) -> Self {
         Self {
             verifier: target.tree.filesystem.write_verifier(None),
@@ -73,17 +71,16 @@ impl Copier {
         }
     }
 
-    /// Whether everything else would fail as the last copy did.
+    /// Whether all that follows would fail as the last copy did.
     pub(crate) fn has_ended(&self) -> bool {
         self.hand.terms.has_ended()
     }
 
-    /// Reports and counts a failure.
     pub(crate) fn fail(&mut self, text: &str) {
         self.hand.progress.fail(text);
     }
 
-    /// Tells what there is to tell of a copy.
+    /// Prints or counts the notices of a copy.
     fn tell(&mut self, notices: Vec<Notice>) {
         for notice in notices {
             match notice {
@@ -101,7 +98,6 @@ impl Copier {
         }
     }
 
-    /// The same of what was copied by the thread of the walk.
     fn tell_own(&mut self) {
         let notices = std::mem::take(&mut self.hand.notices);
         self.tell(notices);
@@ -116,9 +112,9 @@ impl Copier {
         }
     }
 
-    /// Counts a copy, or reports and counts a failure by the name of the side that it is on; `to`
-    /// is the label of the target. Of failures that end the copy, the first: other threads may have
-    /// come to the same end at the same time.
+    /// Counts a copy, or reports and counts a failure by the name of the side at fault; `to` is the
+    /// label of the target. Of failures that end the copy only the first is reported: other threads
+    /// may meet the same end.
     fn settle(&mut self, copied: Result<(), Trouble>, original: &Original<'_>, to: &[u8]) {
         let trouble = match copied {
             Ok(()) => {
@@ -144,7 +140,7 @@ impl Copier {
         self.fail(&format!("{}: {error}{rest}", escape::text(&label)));
     }
 
-    /// Brings everything to the device and says how it went.
+    /// Brings everything to the device and reports the outcome.
     pub(crate) fn finish(self) -> anyhow::Result<Outcome> {
         let (copied, losses) = (self.copied, self.losses);
         let (terms, mut progress) = (self.hand.terms, self.hand.progress);
@@ -173,7 +169,7 @@ impl Copier {
         }
     }
 
-    /// Copies one object, and with a directory all that is in it.
+    /// Copies one object, and all that is below a directory.
     pub(crate) fn object(&mut self, place: &Place, entry: &Entry, to: &Target) {
         let original = Original::of_place(place, entry);
         if !self.hand.terms.links.begin(&original, &to.name) {
@@ -185,7 +181,7 @@ impl Copier {
         self.object_at(place, entry, to);
     }
 
-    /// The same, whether it was given before or not.
+    /// The same for an object that may have been given before.
     fn object_at(&mut self, place: &Place, entry: &Entry, to: &Target) {
         let original = Original::of_place(place, entry);
         if !entry.attributes.file_type.is_directory() {
@@ -210,7 +206,7 @@ impl Copier {
         }
     }
 
-    /// Copies what is in a directory into another that exists.
+    /// Copies what is in a directory into an existing one.
     pub(crate) fn directory_contents(
         &mut self,
         place: &Place,

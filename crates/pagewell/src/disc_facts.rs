@@ -1,4 +1,4 @@
-//! What a disc image says of itself, for people and for programs.
+//! The facts of a disc image, for people and for programs.
 
 use pagewell_base::size;
 use pagewell_disc::Disc;
@@ -9,14 +9,13 @@ use serde::Serialize;
 use crate::escape;
 use crate::time_text::seconds_text;
 
-/// See the module's text.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DiscFacts {
     /// What is around the image, outermost first.
     layers: Vec<String>,
     label: String,
     served: &'static str,
-    /// The trees that it has, that which is served first.
+    /// Its trees, the served one first.
     found: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     iso: Option<IsoFacts>,
@@ -25,7 +24,7 @@ pub(crate) struct DiscFacts {
     missing_bytes: u64,
 }
 
-/// What descriptors of ISO 9660 say.
+/// From descriptors of ISO 9660.
 #[derive(Clone, Debug, Serialize)]
 struct IsoFacts {
     system: String,
@@ -41,7 +40,7 @@ struct IsoFacts {
     boot: Vec<BootFacts>,
 }
 
-/// What descriptors of UDF say.
+/// From descriptors of UDF.
 #[derive(Clone, Debug, Serialize)]
 struct UdfFacts {
     revision: String,
@@ -61,7 +60,6 @@ struct BootFacts {
 }
 
 impl DiscFacts {
-    /// Of an open disc.
     pub(crate) fn of(disc: &Disc, layers: Vec<String>) -> Self {
         let served = disc.chosen().title();
         let others = disc.trees().iter().map(|tree| tree.name.title());
@@ -77,12 +75,12 @@ impl DiscFacts {
         }
     }
 
-    /// Bytes of its volume that are not in the image.
+    /// Bytes of the volume that the image lacks.
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.missing_bytes
     }
 
-    /// One line: its label, what it has, and what of that is served.
+    /// One line: the label, the trees, and which of them is served.
     pub(crate) fn line(&self) -> String {
         let label = match self.label.as_str() {
             "" => "no label".to_owned(),
@@ -104,7 +102,7 @@ impl DiscFacts {
         )
     }
 
-    /// Further lines: its writer, what boots, its partitions of UDF.
+    /// Further lines: the writer, boot entries, partitions of UDF.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         if let Some(iso) = &self.iso {

@@ -1,4 +1,4 @@
-//! What may be meant by options of a disc that are written wrongly, said at once:
+//! What misspelt options of a disc may mean:
 //!
 //! ```text
 //! x.iso?tre=rr      'tre' is no option of a disc; iso:x.iso?tree=rr may be meant
@@ -6,35 +6,35 @@
 //! iso:x.iso?uid=me  uid=me: a number is wanted
 //! ```
 //!
-//! Only where a file is there that the options can belong to: any other text is the name of a file,
-//! or the business of a server.
+//! Only where the file exists that the options can belong to: any other text is the name of a file,
+//! or means something to a server.
 
 use std::path::Path;
 
 use pagewell_base::likeness;
 use pagewell_disc::{DiscOptions, OPTIONS};
 
-/// What people put between options, besides what belongs there.
+/// What people put between options.
 const SEPARATORS: [char; 4] = ['&', ',', ';', '?'];
 
 const NO_OPTION: &str = "is no option of a disc";
 
-/// What is wrong with the options in a text behind `iso:`, and what may be meant.
+/// The mistakes in options behind `iso:`, and what may be meant.
 pub(crate) fn behind_iso(text: &str) -> Option<String> {
     let (image, list) = behind_a_file(text)?;
     let reading = Reading::of(list);
     (!reading.faults.is_empty()).then(|| reading.hint(image))
 }
 
-/// How options behind a path without a kind are written.
+/// How to write options behind a path without a kind.
 pub(crate) fn behind_a_path(text: &str) -> Option<String> {
     let (image, list) = behind_a_file(text)?;
     let reading = Reading::of(list);
-    // Any other text with such a character is more likely the name of a file.
+    // Any other text with a `?` is more likely the name of a file.
     (list.contains('=') || reading.written.is_some()).then(|| reading.hint(image))
 }
 
-/// How `udf:x.iso` is written, which names a tree where a kind stands.
+/// How to write `udf:x.iso`, which has a tree in place of a kind.
 pub(crate) fn kind_for_tree(text: &str) -> Option<String> {
     let (tree, rest) = text.split_once(':')?;
     let is_tree = DiscOptions::default().set("tree", tree) == Ok(true);
@@ -46,7 +46,7 @@ fn is_file(path: &str) -> bool {
     Path::new(path).metadata().is_ok_and(|it| !it.is_dir())
 }
 
-/// A file, and what stands behind it and a `?`, of a text that names no file itself.
+/// A file and the text behind its `?`, unless the whole text names a file.
 fn behind_a_file(text: &str) -> Option<(&str, &str)> {
     let splits = text.match_indices('?');
     let mut splits = splits.map(|(at, _)| (&text[..at], &text[at + 1..]));
@@ -54,9 +54,8 @@ fn behind_a_file(text: &str) -> Option<(&str, &str)> {
     (!Path::new(text).exists()).then_some(found)
 }
 
-/// What a list of options says.
 struct Reading {
-    /// As it is written rightly, where that can be seen.
+    /// As it should be written, where that can be seen.
     written: Option<String>,
     faults: Vec<String>,
     names_are_known: bool,
@@ -102,7 +101,7 @@ impl Reading {
     }
 }
 
-/// The option as it is written rightly, if that can be seen.
+/// The option as it should be written, if that can be seen.
 fn read_option(option: &str, faults: &mut Vec<String>) -> Option<String> {
     let (name, value) = option.split_once('=').unwrap_or((option, ""));
     let names = OPTIONS.map(|(form, _)| form.split('=').next().unwrap_or(form));

@@ -1,7 +1,7 @@
 //! The page cache and the devices below it, as the command line asks for them.
 //!
-//! One cache serves all images of a process. It is made when the first image is opened, so that
-//! commands that need none take no memory for it.
+//! One cache serves all images of a process. It is made with the first image, so that commands
+//! without images take no memory for it.
 
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
@@ -25,18 +25,18 @@ use crate::storage::{self, Storage, Want};
 use crate::writing_arguments::WritingArguments;
 use pagewell_base::{files, size};
 
-/// Memory of the cache of a server, unless that is more than its share of the machine.
+/// Memory of a server's cache, at most its share of the machine's.
 const SERVER_CACHE_BYTES: u64 = 256 << 20;
 /// The same for a command, which reads most things once.
 const COMMAND_CACHE_BYTES: u64 = 64 << 20;
-/// The same for one that asks a server: an eighth of it is on its way, which over a long and wide
-/// way is what such a command waits for.
+/// The same for a command that asks a server: an eighth of the cache is in flight, and such a
+/// command waits for that on a long and wide path.
 const REMOTE_COMMAND_CACHE_BYTES: u64 = 256 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
-/// Bytes of the blocks in which a file system counts what a file has: of stat(2), whatever its own.
+/// The unit of `st_blocks` in stat(2), whatever the file system's own.
 const BLOCK_BYTES: u64 = 512;
-/// The disk tier, where no size was given.
+/// The disk tier, without a given size.
 const TIER_BYTES: u64 = 10 << 30;
 
 /// Options of every command that reads images.
@@ -62,7 +62,6 @@ pub(crate) struct EngineArguments {
 /// Puts a device over that of an image.
 pub type Layer = Box<dyn Fn(Arc<dyn Device>) -> std::io::Result<Arc<dyn Device>> + Send>;
 
-/// See the module's text.
 pub(crate) struct Engine {
     options: CacheOptions,
     layer: Layer,
@@ -70,18 +69,16 @@ pub(crate) struct Engine {
     /// Folder and size of the disk tier.
     tier_place: Option<(PathBuf, u64)>,
     tier: OnceCell<Arc<Tier>>,
-    /// How buckets are changed, and where the state lies.
+    /// How buckets are changed, and the state directory.
     writing: (WritingArguments, Option<PathBuf>),
     notes: RefCell<Vec<String>>,
 }
 
 impl EngineArguments {
-    /// The size of the cache that was asked for, in bytes.
     pub(crate) fn cache_bytes(&self) -> Option<u64> {
         self.cache
     }
 
-    /// Those that were resolved.
     pub(crate) fn new(
         cache: Option<u64>,
         cache_dir: Option<PathBuf>,
@@ -94,7 +91,7 @@ impl EngineArguments {
         }
     }
 
-    /// Sets what `-o NAME=VALUE` says; returns whether it is one of these.
+    /// Sets an option of `-o NAME=VALUE`; returns whether it is one of these.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
         match name {
             "cache" => self.cache = Some(size::parse_positive(value)?),
@@ -106,7 +103,7 @@ impl EngineArguments {
         Ok(true)
     }
 
-    /// These, and the others where they say nothing.
+    /// These, with the others for what is unset.
     pub(crate) fn or(self, others: &Self) -> Self {
         Self {
             cache: self.cache.or(others.cache),
@@ -120,12 +117,11 @@ impl EngineArguments {
         self.cache_dir.as_deref()
     }
 
-    /// What that may take, where that was said.
     pub(crate) fn cache_dir_size(&self) -> Option<u64> {
         self.cache_dir_size
     }
 
-    /// The settings of the cache; `default_bytes` is its size when none was asked for.
+    /// The settings of the cache; `default_bytes` is its size if none was given.
     fn options(&self, default_bytes: u64) -> CacheOptions {
         CacheOptions::new(self.cache.unwrap_or_else(|| usual_bytes(default_bytes)))
     }
@@ -135,8 +131,8 @@ fn usual_bytes(default_bytes: u64) -> u64 {
     CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE)
 }
 
-/// What there is to be said of a folder of files that may come to `wanted_bytes`, where that is
-/// more than what is free and what they have already.
+/// A note on a folder whose files may grow to `wanted_bytes`, if that is more than they have now
+/// and what is free.
 fn lacks_room(folder: &Path, wanted_bytes: u64) -> Option<String> {
     let free = files::free_bytes(&File::open(folder).ok()?)?;
     let files = std::fs::read_dir(folder).ok()?.flatten();
@@ -150,13 +146,12 @@ fn lacks_room(folder: &Path, wanted_bytes: u64) -> Option<String> {
 }
 
 impl Engine {
-    /// An engine for what serves or mounts; a cache that cannot be is a usage error with the
-    /// numbers.
+    /// For a server or a mount. An impossible cache is a usage error with the numbers.
     pub(crate) fn server(arguments: &EngineArguments) -> anyhow::Result<Self> {
         Self::with(arguments.options(SERVER_CACHE_BYTES), "--cache")?.over_disk(arguments)
     }
 
-    /// The same with the disk tier that was asked for.
+    /// The same with the disk tier of the arguments.
     fn over_disk(self, arguments: &EngineArguments) -> anyhow::Result<Self> {
         if arguments.cache_dir.is_none() && arguments.cache_dir_size.is_some() {
             return Err(usage(
@@ -170,7 +165,7 @@ impl Engine {
         })
     }
 
-    /// The disk tier, opened now if there is one that is not.
+    /// The disk tier, opened now if it was not.
     pub(crate) fn tier(&self) -> anyhow::Result<Option<Arc<Tier>>> {
         let Some((folder, size)) = &self.tier_place else {
             return Ok(None);
@@ -185,22 +180,22 @@ impl Engine {
         Ok(Some(self.tier.get_or_init(|| tier).clone()))
     }
 
-    /// The same for a command that ends by itself; `is_remote`: some of what it reads or writes is
-    /// a server's.
+    /// An engine for a command that ends by itself; `is_remote`: it reads or writes objects of a
+    /// server.
     pub(crate) fn command(arguments: &EngineArguments, is_remote: bool) -> anyhow::Result<Self> {
         let remote = || is_remote.then(|| usual_bytes(REMOTE_COMMAND_CACHE_BYTES));
         let size_bytes = arguments.cache.or_else(remote);
         Self::measured(size_bytes, &|_| {}, Box::new(Ok))?.over_disk(arguments)
     }
 
-    /// The same with a cache whose settings were changed, and a layer over each device.
+    /// The same with changed settings of the cache, and a layer over each device.
     pub(crate) fn measured(
         cache: Option<u64>,
         change: &dyn Fn(&mut CacheOptions),
         layer: Layer,
     ) -> anyhow::Result<Self> {
         let mut options = CacheOptions {
-            // It reads most things once: new memory for them would be cleared for nothing.
+            // It reads most things once: clearing new memory for them would be in vain.
             reader_keeps: true,
             ..CacheOptions::new(cache.unwrap_or_else(|| usual_bytes(COMMAND_CACHE_BYTES)))
         };
@@ -218,7 +213,7 @@ impl Engine {
         Self::with(usual, "--cache")?.over_disk(arguments)
     }
 
-    /// `named`: what gives the size of the cache.
+    /// `named`: the option for the size of the cache.
     fn with(options: CacheOptions, named: &str) -> anyhow::Result<Self> {
         options
             .check()
@@ -243,7 +238,7 @@ impl Engine {
         })
     }
 
-    /// The same that changes buckets like this, with `state` in this directory or the usual one.
+    /// The same that changes buckets like this, with the state in `state` or the usual directory.
     pub(crate) fn with_writing(self, arguments: &WritingArguments, state: Option<&Path>) -> Self {
         let (_, usual) = self.writing;
         let state_directory = state.map(Path::to_owned).or(usual);
@@ -253,14 +248,13 @@ impl Engine {
         }
     }
 
-    /// What it takes to change a bucket.
     pub(crate) fn writing(&self, creates_at_once: bool) -> anyhow::Result<Writing> {
         let (arguments, state_directory) = &self.writing;
         arguments.writing(state_directory.as_deref(), creates_at_once)
     }
 
-    /// Folders in which files are made, each with the option that names it; with `staging` that of
-    /// what is written to buckets.
+    /// Folders in which files are made, each with its option; with `staging` also that of changed
+    /// bytes of buckets.
     pub(crate) fn folders(&self, staging: bool) -> Vec<(&'static str, PathBuf)> {
         let tier = self.tier_place.as_ref().map(|(folder, _)| folder.clone());
         let tier = tier.map(|folder| ("--cache-dir", folder));
@@ -278,12 +272,11 @@ impl Engine {
         Ok(self.cache.get_or_init(|| cache))
     }
 
-    /// Whether anything was read through it.
     pub(crate) fn has_cache(&self) -> bool {
         self.cache.get().is_some()
     }
 
-    /// Opens storage; to be written, too, when that is asked for and it allows it.
+    /// Opens storage, to be written too if it allows that.
     pub(crate) fn open(
         &self,
         storage: &Storage,
@@ -301,8 +294,8 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Takes off what is around the image of a disc that storage holds, in this partition if one is
-    /// wanted: these layers.
+    /// Removes the layers around the image of a disc, in this partition if one is wanted, and
+    /// returns their names.
     pub(crate) fn unwrap(
         &self,
         storage: &Storage,
@@ -345,7 +338,7 @@ impl Engine {
         Ok((opened, layers))
     }
 
-    /// Notes what there is to be said of storage, and puts the layer over its device.
+    /// Keeps the notes on storage, and puts the layer over its device.
     pub(crate) fn over(&self, mut opened: storage::Opened) -> anyhow::Result<storage::Opened> {
         let mut notes = self.notes.borrow_mut();
         notes.append(&mut opened.notes);
@@ -360,20 +353,20 @@ impl Engine {
         self.notes.borrow_mut().push(line);
     }
 
-    /// Takes [`Self::notes`]: what is added later comes with the next ones.
+    /// Takes [`Self::notes`]; later notes come with the next call.
     pub(crate) fn take_notes(&self) -> Vec<String> {
         let notes = self.notes();
         self.notes.take();
         notes
     }
 
-    /// Takes the lines that were added since, without that of the cache.
+    /// Takes the new lines, without that of the cache.
     pub(crate) fn take_new_notes(&self) -> Vec<String> {
         self.notes.take()
     }
 
-    /// Lines on which memory the cache has, if there is one, how files are read, and what
-    /// is not part of a source.
+    /// Lines on the memory of the cache, if there is one, on how files are read, and on what
+    /// belongs to no source.
     pub(crate) fn notes(&self) -> Vec<String> {
         let cache = self.cache.get().map(|cache| {
             let bytes = size::display(cache.size_bytes());

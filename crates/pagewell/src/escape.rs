@@ -1,10 +1,10 @@
-//! Bytes from foreign places as text that is safe on a terminal and stays on one line.
+//! Foreign bytes as text that is safe on a terminal and stays on one line.
 
 use std::fmt::Write;
 
-/// `bytes` as text: control characters and bytes that are not UTF-8 become `\n`, `\t`, `\r` or
-/// `\` with three octal digits; a backslash is left alone, so this is for people, not to be read
-/// back. Direction overrides are escaped too: they could make a line read as something else.
+/// `bytes` as text: control characters and bytes outside UTF-8 become `\n`, `\t`, `\r` or `\` with
+/// three octal digits; a backslash stays, so people can read it, but programs cannot reverse it.
+/// Direction overrides are escaped too: they could make a line read as something else.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -27,12 +27,10 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 
 fn push_octal(out: &mut String, bytes: &[u8]) {
     for byte in bytes {
-        // Writing to a String cannot fail.
         let _ = write!(out, "\\{byte:03o}");
     }
 }
 
-/// `bytes` in hexadecimal.
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     for byte in bytes {
@@ -41,7 +39,7 @@ pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     out
 }
 
-/// `bytes` as part of a URL's path: everything but letters, digits and `/-._~` as `%XX`.
+/// `bytes` in the path of a URL: all but letters, digits and `/-._~` as `%XX`.
 pub(crate) fn url_path(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for byte in bytes {

@@ -10,19 +10,17 @@ use crate::source::Source;
 /// The longest path of MOUNT (RFC 1813 appendix I, `MNTPATHLEN`), in bytes.
 const EXPORT_BYTES_MAX: usize = 1024;
 
-/// One export, parsed: its name and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ExportArgument {
     /// `/`, or `/` and a name.
     pub(crate) name: String,
-    /// What is behind it.
     pub(crate) source: Source,
     /// The source as it was given, for messages.
     pub(crate) text: OsString,
 }
 
 impl ExportArgument {
-    /// Stands for one that is still to be given.
+    /// The place of an argument that comes later.
     pub(crate) fn nameless() -> Self {
         Self {
             name: String::new(),
@@ -32,8 +30,8 @@ impl ExportArgument {
     }
 }
 
-/// Parses the export arguments of one command line: one source without a name is `/`, several
-/// need names, no name twice.
+/// Parses the export arguments of one command line: one source without a name is `/`, several need
+/// names, all different.
 pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgument>> {
     let mut exports: Vec<ExportArgument> = Vec::with_capacity(arguments.len());
     for argument in arguments {
@@ -74,8 +72,8 @@ pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgu
     Ok(exports)
 }
 
-/// What is wrong with a source that has no name and is not alone. Of two, the second may be meant
-/// as its name.
+/// The mistake of a source without a name which is not alone. Of two, the second may be meant as
+/// its name.
 fn several(source: &OsStr, arguments: &[OsString]) -> String {
     let shown = source.display();
     let text = format!("{shown}: several sources need names, such as /name={shown}");
@@ -91,8 +89,8 @@ fn several(source: &OsStr, arguments: &[OsString]) -> String {
     }
 }
 
-/// Splits `/NAME=SOURCE` at the first `=`; an argument that does not begin with `/` has no name,
-/// so a path with `=` in it is written `dir:/a=b` or `/name=/a=b`.
+/// Splits `/NAME=SOURCE` at the first `=`. Without `/` at the beginning there is no name; a path
+/// with `=` is written `dir:/a=b` or `/name=/a=b`.
 fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
     let bytes = argument.as_bytes();
     let equals = bytes.iter().position(|byte| *byte == b'=');
@@ -104,9 +102,9 @@ fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
     }
 }
 
-/// Whether an argument is `NAME=SOURCE`, its name without the slash: a word before the first `=`,
-/// and behind it what is a source by its prefix, an absolute path, or a path to something while the
-/// whole leads to nothing. Else `b=c` is a path.
+/// Whether an argument is `NAME=SOURCE` without the slash: a word before the first `=`, and behind
+/// it a source with a prefix, an absolute path, or an existing path while the whole is none. Else
+/// `b=c` is a path.
 fn lacks_slash(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {

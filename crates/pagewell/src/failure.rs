@@ -1,15 +1,15 @@
-//! How a command ends and how its failure is reported: one line on standard error.
+//! How a command ends, and the report of its failure: one line on standard error.
 
 use std::process::ExitCode;
 
 use crate::escape;
 
-/// How a command that did not fail as a whole ended.
+/// How a command ended that did not fail as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// All of it was done: exit code 0.
+    /// All was done: exit code 0.
     Done,
-    /// Some of it was not; each failure was reported when it happened: exit code 1.
+    /// Some was not, and each failure was reported: exit code 1.
     Incomplete,
 }
 
@@ -24,7 +24,7 @@ impl Outcome {
     }
 }
 
-/// The exit code of a command that ended so, after its failure was reported.
+/// The exit code of a command; reports its failure.
 pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
     ExitCode::from(match ended {
         Ok(Outcome::Done) => 0,
@@ -36,7 +36,6 @@ pub(crate) fn exit_code(ended: anyhow::Result<Outcome>) -> ExitCode {
     })
 }
 
-/// Exit code of a command that failed.
 pub(crate) const FAILED: u8 = 1;
 /// Exit code of a command line that makes no sense.
 pub(crate) const USAGE: u8 = 2;
@@ -46,17 +45,16 @@ pub(crate) const USAGE: u8 = 2;
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
 
-/// Standard output cannot be written: there is nothing to go on for.
+/// Standard output cannot be written: the command ends.
 #[derive(Debug, thiserror::Error)]
 #[error("standard output: {0}")]
 pub(crate) struct OutputFailed(pub(crate) std::io::Error);
 
-/// A usage error with this text.
 pub(crate) fn usage(text: impl Into<String>) -> anyhow::Error {
     Usage(text.into()).into()
 }
 
-/// The exit code that an error asks for: 2 for [`Usage`], else 1.
+/// The exit code of an error: 2 for [`Usage`], else 1.
 pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
     if error.chain().any(|cause| cause.is::<Usage>()) {
         USAGE
@@ -65,29 +63,28 @@ pub(crate) fn exit_code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The error and its causes on one line, without bytes that could disturb a terminal.
+/// The error and its causes on one line, safe on a terminal.
 pub(crate) fn one_line(error: &anyhow::Error) -> String {
     escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }
 
-/// Says what went wrong, in the log: `pagewell: TEXT` on standard error, as exactly one line,
-/// unless that is wanted otherwise.
+/// Logs a failure: `pagewell: TEXT` on standard error, as exactly one line, unless the log has
+/// another form.
 pub(crate) fn report(text: &str) {
     tracing::warn!("{}", shown(text));
 }
 
-/// Says what is to be known and is nothing bad.
+/// Logs what is no failure.
 pub(crate) fn note(text: &str) {
     tracing::info!("{}", shown(text));
 }
 
-/// A text as it is said, without bytes that could disturb a terminal.
+/// A text on one line, safe on a terminal.
 fn shown(text: &str) -> String {
     escape::text(without_numbers(text).as_bytes())
 }
 
-/// The text without the numbers of errors that the standard library puts behind what the system
-/// says in words.
+/// The text without the numbers of errors that the standard library puts behind the system's words.
 fn without_numbers(text: &str) -> String {
     const MARK: &str = " (os error ";
     let mut words = String::new();

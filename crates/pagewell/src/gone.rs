@@ -1,6 +1,5 @@
-//! Names that earlier versions had for options, keys and commands, and what to do without them.
+//! Options, keys and commands of earlier versions, and what to do without them.
 
-/// Names with dashes, and what to do.
 const GONE: [(&str, &str); 13] = [
     ("baseline", READ),
     ("device-model", READ),
@@ -26,7 +25,7 @@ const NO_MIRRORS: &str = "is gone: Pagewell makes no stripes and mirrors any mor
 const NO_MODELS: &str = "is gone: simulated devices are only for measuring, 'pagewell bench read \
      --device-model NAME' reads an image through one";
 
-/// What to say of a name that was an option, a key, a command or a kind of source, on one line.
+/// What to say of a former option, key, command or kind of source, on one line.
 pub(crate) fn advice(name: &str) -> Option<String> {
     let plain = name.trim_start_matches('-').replace('_', "-");
     let (_, advice) = GONE.iter().find(|(gone, _)| *gone == plain)?;

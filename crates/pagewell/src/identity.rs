@@ -1,4 +1,4 @@
-//! Which file or block device something is, whatever it is called.
+//! Which file or block device something is, whatever its name.
 
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -7,19 +7,16 @@ use std::path::Path;
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Attributes, FileType};
 
-/// One file or block device of this machine, as it can be recognised: a partition and its disk
-/// are two.
+/// One file or block device of this machine; a partition and its disk are two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileIdentity {
-    /// Number of the device and of the file. Not the number that a file system has for itself: a
-    /// copy of the file system has the same.
+    /// Number of the device and of the file. A file system's own number would not do: a copy of the
+    /// file system has the same.
     File(u64, u64),
-    /// Major and minor number.
     BlockDevice(u32, u32),
 }
 
 impl FileIdentity {
-    /// What this path leads to.
     pub(crate) fn of_path(path: &Path) -> Result<Self, OpenError> {
         let status = path.metadata();
         let status = status
@@ -27,7 +24,6 @@ impl FileIdentity {
         Ok(Self::of(&status))
     }
 
-    /// What an open file is.
     pub(crate) fn of_open(file: &File) -> Option<Self> {
         file.metadata().ok().map(|status| Self::of(&status))
     }
@@ -40,7 +36,6 @@ impl FileIdentity {
         Self::File(status.dev(), status.ino())
     }
 
-    /// What an object of a local directory is.
     pub(crate) fn of_local(attributes: &Attributes) -> Self {
         if attributes.file_type == FileType::BlockDevice {
             let (major, minor) = attributes.device;

@@ -1,5 +1,5 @@
-//! The kinds of source: one table, from which the parsing of sources, the page cache of a mount,
-//! the rules of the sandbox, help, messages, the manual page and completion come.
+//! The kinds of source: one table for the parsing of sources, the page cache of a mount, the rules
+//! of the sandbox, help, messages, the manual page and completion.
 //!
 //! A new kind is a row here, and a function that opens it.
 
@@ -14,48 +14,41 @@ pub(crate) fn is_option_of_a_source(name: &str) -> bool {
     forms.any(|form| form.split('=').next() == Some(name))
 }
 
-/// A kind of source.
 pub(crate) struct Kind {
-    /// What stands before the colon; empty for a plain path.
+    /// The text before the colon; empty for a plain path.
     pub prefix: &'static str,
-    /// How it is written; capitals stand for what is to be filled in.
+    /// How to write it; capitals stand for what the user fills in.
     pub form: &'static str,
-    /// What it is, in one line.
     pub help: &'static str,
     /// Sentences that the manual page adds.
     pub manual: &'static str,
-    /// Options of a URL: how they are written, and what they do.
+    /// Options of a URL: how to write them, and what they do.
     pub options: &'static [(&'static str, &'static str)],
-    /// What follows the colon.
     pub takes: Takes,
     /// Whether a server has its objects.
     pub is_remote: bool,
-    /// The page cache of a process that mounts it; `None`: it is not read through one.
+    /// The page cache of a process that mounts it; `None`: it uses none.
     pub cache: Option<fn(&EngineArguments) -> anyhow::Result<Engine>>,
-    /// For which wish its file is opened to be written; `None`: for none.
+    /// The least wish to write for which its file is opened for writing; `None`: never.
     pub written_for: Option<Writes>,
-    /// Opens it. The text is the source as it was given.
+    /// Opens it. The text is the source as given.
     pub open: fn(&Source, &str, Purpose, &Engine) -> anyhow::Result<Opened>,
 }
 
-/// What follows the colon of a source.
 #[derive(Clone, Copy)]
 pub(crate) enum Takes {
-    /// A path.
     Path,
-    /// What has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
+    /// Something with bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
     Bytes,
     /// The same with options of a disc behind it.
     Disc,
-    /// A size.
     Size,
     /// A URL, whose prefix is its scheme. The function refuses what can never be opened.
     Url(fn(&str) -> anyhow::Result<()>),
-    /// The same of what may be one object, whose bytes are those of an image.
+    /// The URL of what may be one object with the bytes of an image.
     Object(fn(&str) -> anyhow::Result<()>),
 }
 
-/// A plain path.
 pub(crate) static PATH: Kind = Kind {
     prefix: "",
     form: "PATH",
@@ -193,17 +186,15 @@ static HTTPS: Kind = Kind {
     ..HTTP
 };
 
-/// All of them, as they are listed.
+/// All of them, in the order of lists.
 pub(crate) static KINDS: [&Kind; 11] = [
     &PATH, &DIRECTORY, &ISO, &IMAGE, &RAM, &NFS, &S3, &AZURE, &GOOGLE, &HTTP, &HTTPS,
 ];
 
-/// The kind with this prefix.
 pub(crate) fn of_prefix(prefix: &str) -> Option<&'static Kind> {
     KINDS.into_iter().find(|kind| kind.prefix == prefix)
 }
 
-/// All forms, for messages.
 pub(crate) fn forms() -> String {
     let forms: Vec<&str> = KINDS.iter().map(|kind| kind.form).collect();
     forms.join(", ")
@@ -284,7 +275,7 @@ fn sentence(text: &str) -> String {
     first.into_iter().chain(letters).chain(['.']).collect()
 }
 
-/// What is to be filled in in italics, and what is written as it is in bold.
+/// Capitals are placeholders, in italics; other text is bold.
 fn paragraph(form: &str, text: &str) -> String {
     let font = |letter: char| match letter {
         'A'..='Z' => "\\fI",

@@ -1,8 +1,8 @@
-//! Pagewell: the program, and the library that it is made of.
+//! Pagewell: the program, and its library.
 //!
-//! A program that wants to use a source without a server takes one of the file systems of
-//! [`fs`] and calls its methods; one that wants a server inside itself builds an
-//! [`nfsd::Config`] and starts an [`nfsd::Server`]:
+//! A program that wants a source without a server takes one of the file systems of [`fs`] and calls
+//! its methods; one that wants a server inside itself builds an [`nfsd::Config`] and starts an
+//! [`nfsd::Server`]:
 //!
 //! ```
 //! use pagewell::{fs, nfsd};
@@ -22,44 +22,41 @@
 //!
 //! # The life of a read
 //!
-//! 1. A `Reader` ([`rpcd::receive::reader`]) learns from epoll that a socket has bytes. It receives
-//!    as many as there are; the `Receiver` of the connection ([`rpcd::receive::receiver`]) finds
-//!    whole records in them ([`sunrpc`], record marking) where they lie.
-//! 2. [`nfs3d::nfs3::Nfs3::answer`] decodes the call in place. The handle is authenticated
-//!    and becomes an [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the
-//!    caller's [`fs::Credentials`].
-//! 3. [`fs::FileSystem::read`] is called with [`fs::Call::may_block`] false, and says where the
-//!    bytes are: an [`fs::Payload`], a range of an open file for [`fs::dir`], pages for
-//!    [`fs::ram`], and pages of the [`cache`] for [`fs::iso`] and [`fs::image`]: a
-//!    [`cache::CachedDevice`] lends those that it has and fetches the others from a
-//!    [`device::Device`].
-//! 4. Small payloads are copied into the block of replies ([`rpcd::reply`]); of large ones pages
-//!    are sent from where they are, and a file's range goes from the kernel's cache, by sendfile
-//!    ([`rpcd::reply::file_range`]).
-//! 5. [`rpcd::reply`] sends all replies that are ready in one system call;
-//!    [`pagewell_counters::procedures`] has counted the call and its time.
+//! 1. A `Reader` ([`rpcd::receive::reader`]) learns from epoll that a socket has bytes. The
+//!    `Receiver` of the connection ([`rpcd::receive::receiver`]) finds whole records in them
+//!    ([`sunrpc`], record marking) where they lie.
+//! 2. [`nfs3d::nfs3::Nfs3::answer`] decodes the call in place. The handle becomes an
+//!    [`nfsd::Export`] and an [`fs::FileId`]; [`nfsd::Export::squashed`] makes the caller's
+//!    [`fs::Credentials`].
+//! 3. [`fs::FileSystem::read`], with [`fs::Call::may_block`] false, says where the bytes are: an
+//!    [`fs::Payload`], a range of an open file for [`fs::dir`], pages for [`fs::ram`], and pages of
+//!    the [`cache`] for [`fs::iso`] and [`fs::image`]: a [`cache::CachedDevice`] lends those that
+//!    it has and fetches the others from a [`device::Device`].
+//! 4. Small payloads are copied into the block of replies ([`rpcd::reply`]). Of large ones pages
+//!    are sent from where they are, and a file's range by sendfile ([`rpcd::reply::file_range`]).
+//! 5. [`rpcd::reply`] sends all ready replies in one system call; [`pagewell_counters::procedures`]
+//!    counts the call and its time.
 //!
-//! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. The call then
-//! goes to a thread of the [`rpcd::pool`], which does steps 2 to 5 with `may_block` true;
-//! if storage holds it for longer than [`nfsd::Config::slow_after`], the client gets the answer to
-//! ask again.
+//! If the bytes are not in memory, step 3 or 4 answers [`fs::Error::WouldBlock`]. A thread of the
+//! [`rpcd::pool`] then does steps 2 to 5 with `may_block` true; if storage takes longer than
+//! [`nfsd::Config::slow_after`], the client is asked to try later.
 //!
 //! # The life of a write
 //!
-//! 1. The record arrives as above. A large one is received into a buffer of its own, bounded by
-//!    the memory for requests of the whole server ([`rpcd::request_memory`]); a client that wants
-//!    more is not read until some is free.
-//! 2. A WRITE that must wait goes to the pool with that buffer. The decoder does not copy the
-//!    data: [`fs::FileSystem::write`] gets a slice of the buffer.
+//! 1. The record arrives as above. A large one gets a buffer of its own, within the memory for
+//!    requests of the whole server ([`rpcd::request_memory`]); a client that wants more is not read
+//!    until some is free.
+//! 2. A WRITE that must wait goes to the pool with that buffer. [`fs::FileSystem::write`] gets a
+//!    slice of the buffer: the decoder copies no data.
 //! 3. [`fs::dir`] writes it to the file (pwrite) and synchronises as the [`fs::Stability`] asks;
-//!    [`fs::ram`] puts it into pages. The reply carries what was reached, and the write verifier.
-//! 4. COMMIT is [`fs::FileSystem::commit`]. If anything unstable was lost in between, the
-//!    verifier has changed, and the client sends its data again.
+//!    [`fs::ram`] puts it into pages. The reply has the stability reached and the write verifier.
+//! 4. COMMIT is [`fs::FileSystem::commit`]. If unstable data was lost in between, the verifier has
+//!    changed, and the client sends its data again.
 //! 5. A change that must not be done twice is remembered with its reply ([`nfs3d::duplicate`]), so
 //!    that a retransmission gets the same answer.
 //!
-//! The commands `ls`, `cat`, `cp`, `stat` and `sum` take the short way: they call
-//! [`fs::FileSystem`] themselves, on a thread that may wait.
+//! The commands `ls`, `cat`, `cp`, `stat` and `sum` call [`fs::FileSystem`] themselves, on a thread
+//! that may wait.
 
 pub use pagewell_cache as cache;
 pub use pagewell_counters as counters;
@@ -70,7 +67,7 @@ pub use pagewell_nfsd as nfsd;
 pub use pagewell_rpcd as rpcd;
 pub use pagewell_sunrpc as sunrpc;
 
-/// File systems: what each of them must do, and the sources, a module each.
+/// The contract of file systems, and the sources, a module each.
 pub mod fs {
     pub use pagewell_fs::*;
     pub use pagewell_source_dir as dir;
@@ -128,8 +125,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-/// Runs the program with this command line, the program's name first. Prints what there is to
-/// print and returns the exit code: 0 done, 1 failed, 2 wrong usage.
+/// Runs the program with this command line, the program's name first. Prints its output and returns
+/// the exit code: 0 done, 1 failed, 2 wrong usage.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     pagewell_logging::start();
     let arguments = mount_helper::command_line(arguments.into_iter().collect());

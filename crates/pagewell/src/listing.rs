@@ -1,4 +1,4 @@
-//! One object as `ls` and `stat` describe it: for machines (JSON) and for people.
+//! One object as `ls` and `stat` describe it, as JSON and for people.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::escape;
 use crate::time_text;
 
-/// Bytes that are usually text, as members of a JSON object: `KEY` has them as text, nearly, where
-/// what is not UTF-8 is replaced with U+FFFD; then `KEY_hex` has all of them in hexadecimal.
+/// Bytes that are usually text, as members of a JSON object: `KEY` has them as text, with U+FFFD
+/// for what is not UTF-8; then `KEY_hex` has all of them in hexadecimal.
 #[derive(Clone, Debug)]
 pub(crate) struct TextJson {
     key: &'static str,
@@ -17,7 +17,6 @@ pub(crate) struct TextJson {
 }
 
 impl TextJson {
-    /// Of these bytes.
     pub(crate) fn new(key: &'static str, bytes: &[u8]) -> Self {
         Self {
             key,
@@ -25,7 +24,6 @@ impl TextJson {
         }
     }
 
-    /// Safe to print.
     pub(crate) fn shown(&self) -> String {
         escape::text(&self.bytes)
     }

@@ -1,6 +1,6 @@
-//! What a LOCATION on the command line means: SOURCE or SOURCE::PATH, or a plain local file.
+//! LOCATION of the command line: SOURCE or SOURCE::PATH, or a plain local file.
 //!
-//! The path begins at the first `::/`. A location without one is the root of its source when the
+//! The path begins at the first `::/`. Without one, a location is the root of its source when the
 //! source is a directory or an ISO image, and the one file of a disk image (`image:PATH`). Any
 //! other local path is that one file, reached through its parent directory and the kernel's page
 //! cache, so that `pagewell cp image.iso::/README ./out` needs no `dir:`.
@@ -28,7 +28,7 @@ use crate::recognise::{SourceKind, meant_inside, recognise, why_plain};
 use crate::source::Source;
 use crate::storage::Storage;
 
-/// A location, parsed and not yet looked at.
+/// A parsed location; no file was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Location {
     text: OsString,
@@ -36,60 +36,55 @@ pub(crate) struct Location {
     path: Option<Vec<u8>>,
 }
 
-/// What to do when the last name of a location is a symbolic link.
+/// What a location means whose last name is a symbolic link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Follow {
-    /// The location means what the link points to.
+    /// The target of the link.
     Always,
-    /// It means the link, unless the link leads to a directory.
+    /// The link, unless it leads to a directory.
     ToDirectory,
-    /// It means the link.
+    /// The link.
     Never,
 }
 
-/// Where symbolic links below a place lead from.
 #[derive(Clone)]
 pub(crate) enum Links {
-    /// From this path, as the system follows them.
+    /// This path, as the system follows them.
     System(PathBuf),
-    /// From this path in the source, and never out of that.
+    /// This path in the source, and never out of that.
     Source(Vec<u8>),
 }
 
-/// A location, looked at: an open source and a place in it, where something is or could be.
+/// An opened location: a source and a place in it, where something is or could be.
 #[derive(Clone)]
 pub(crate) struct Place {
-    /// The source.
     pub(crate) tree: Tree,
-    /// The location as it was given, for output and messages.
+    /// The location as given, for output and messages.
     pub(crate) label: Vec<u8>,
-    /// What the labels of the objects below begin with; the next byte is a slash.
+    /// The beginning of labels of objects below; a slash follows.
     pub(crate) label_below: Vec<u8>,
-    /// The directory of the object.
     pub(crate) directory: FileId,
     /// The name there; empty for the root of a source.
     pub(crate) name: Vec<u8>,
-    /// What a copy of it in a directory is called; empty when only its contents are copied, as
-    /// for the root of an image or for `.`.
+    /// The name of a copy in a directory; empty when only the contents are copied, as of the root
+    /// of an image or of `.`.
     pub(crate) copy_name: Vec<u8>,
-    /// The object, if there is one.
     pub(crate) entry: Option<Entry>,
-    /// Where the links below it lead from.
+    /// The start of the links below it.
     pub(crate) links: Links,
     /// Whether a server has the objects of the source.
     pub(crate) is_remote: bool,
-    /// Whether the location can only mean a directory: it ends with a slash.
+    /// Whether it can only mean a directory: it ends with a slash.
     pub(crate) means_directory: bool,
     /// Whether the source is a disk image: one file, whose length never changes.
     pub(crate) is_image: bool,
-    /// The files and block devices that an image lies in.
+    /// The files and block devices in which an image lies.
     pub(crate) files: Vec<FileIdentity>,
-    /// What the source says of itself, when it is a disc.
     pub(crate) disc: Option<DiscFacts>,
 }
 
-/// What is said of options that stand behind the place inside a source, where they would be a part
-/// of its name: only of those that the source has, so that any other name may have a `?`.
+/// The mistake of options behind the place inside a source, where they are a part of its name: only
+/// options of sources count, so that any other name may have a `?`.
 fn options_behind(source: &Source, path: &[u8]) -> Option<String> {
     let path = std::str::from_utf8(path).ok()?;
     let (_, options) = path.rsplit_once('?')?;
@@ -99,7 +94,7 @@ fn options_behind(source: &Source, path: &[u8]) -> Option<String> {
 }
 
 impl Location {
-    /// Parses a LOCATION. Looks at no file ([`Source::parse`] has one exception).
+    /// Parses a LOCATION without a look at files (but see [`Source::parse`]).
     pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
         let bytes = text.as_bytes();
         let split = bytes.windows(3).position(|part| part == b"::/");
@@ -124,7 +119,6 @@ impl Location {
         })
     }
 
-    /// Parses each text.
     pub(crate) fn parse_all(texts: &[OsString]) -> anyhow::Result<Vec<Self>> {
         texts.iter().map(|text| Self::parse(text)).collect()
     }
@@ -134,12 +128,12 @@ impl Location {
         locations.iter().any(|location| location.source.is_remote())
     }
 
-    /// Its path, when it is no more than that: of a local file or directory.
+    /// Its path, if it is only that: a local file or directory.
     pub(crate) fn plain_path(&self) -> Option<&Path> {
         self.source.plain_path().filter(|_| self.path.is_none())
     }
 
-    /// The URL of a bucket, as which it is to be opened.
+    /// The URL, if it is to be opened as a bucket.
     pub(crate) fn bucket_url(&self) -> Option<&str> {
         match &self.source.storage {
             Storage::Object(url) if pagewell_source_object::is_bucket(url) => Some(url),
@@ -147,12 +141,10 @@ impl Location {
         }
     }
 
-    /// The location as it was given.
     pub(crate) fn as_given(&self) -> &[u8] {
         self.text.as_bytes()
     }
 
-    /// The location as it was given, safe to print.
     pub(crate) fn shown(&self) -> String {
         escape::text(self.text.as_bytes())
     }
@@ -172,7 +164,7 @@ impl Location {
         }
     }
 
-    /// How to write what was meant by a path that is not there, if that can be told.
+    /// How to write what a missing path may mean.
     fn right_spelling(&self) -> Option<anyhow::Error> {
         let (whole, inside) = meant_inside(self.plain_path()?)?;
         let (whole, inside) = (
@@ -292,7 +284,7 @@ impl Location {
         without_slashes(text).to_vec()
     }
 
-    /// The last name of the location as it was given.
+    /// The last name of the location as given.
     fn copy_name(&self, is_local: bool) -> Vec<u8> {
         let path = match &self.path {
             Some(path) => path.as_slice(),
@@ -327,24 +319,22 @@ fn resolve(tree: &Tree, path: &[u8], follow: Follow) -> pagewell_fs::Result<Spot
     }
 }
 
-/// Whether an object is a directory.
 pub(crate) fn is_directory(entry: &Entry) -> bool {
     entry.attributes.file_type.is_directory()
 }
 
-/// What is left of a path without the slashes at its end.
+/// A path without the slashes at its end.
 fn without_slashes(path: &[u8]) -> &[u8] {
     let last = path.iter().rposition(|byte| *byte != b'/');
     &path[..last.map_or(0, |last| last + 1)]
 }
 
 impl Place {
-    /// Whether the source is a directory of this machine.
     pub(crate) fn is_local(&self) -> bool {
         self.tree.is_local()
     }
 
-    /// Which file of this machine an object of it is, if it is one.
+    /// The file of this machine that an object is, if it is one.
     #[must_use]
     pub(crate) fn local_identity(&self, entry: &Entry) -> Option<FileIdentity> {
         self.is_local()
@@ -356,13 +346,12 @@ impl Place {
         self.tree.filesystem.extended_attributes().is_some()
     }
 
-    /// Whether its objects are in nothing that another source could have, too: not in a directory
-    /// and not on a server.
+    /// Whether no other source can have its objects: it is neither a directory nor on a server.
     pub(crate) fn is_alone(&self) -> bool {
         !self.is_local() && !self.is_remote
     }
 
-    /// What the symbolic link with this path below the place leads to, under the label of the link.
+    /// The target of the symbolic link at this path below the place, under the label of the link.
     pub(crate) fn behind_link(&self, below: &[u8]) -> anyhow::Result<(Self, Entry)> {
         let (tree, path, links) = match &self.links {
             Links::System(path) => {
@@ -393,7 +382,6 @@ impl Place {
         Ok((place, entry))
     }
 
-    /// How many threads work on its objects at the same time.
     pub(crate) fn width(&self) -> Width {
         match self.is_remote {
             true => Width::REMOTE,
@@ -401,10 +389,11 @@ impl Place {
         }
     }
 
-    /// What a walk prepares that reads all its files.
+    /// What to prepare for a walk that reads all files.
     pub(crate) fn preparation(&self) -> Preparation {
         Preparation {
-            // A round trip each: so many at a time. Of this machine the processors are busy.
+            // A round trip each, so several at a time. The processors of this machine are busy
+            // anyway.
             listers: if self.is_remote { 4 } else { 0 },
             reads_files: true,
         }
@@ -415,7 +404,6 @@ impl Place {
         [self.label_below.as_slice(), b"/", below].concat()
     }
 
-    /// The label, safe to print.
     pub(crate) fn shown(&self) -> String {
         escape::text(&self.label)
     }

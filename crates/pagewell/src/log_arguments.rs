@@ -1,4 +1,4 @@
-//! What `serve` and `mount` take about their log.
+//! Options of `serve` and `mount` for their log.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use pagewell_logging::{Audit, Filter, Format, Options};
 use crate::failure::usage;
 use crate::values;
 
-/// The variable that says what `--log` does not.
+/// The variable for the levels, without `--log`.
 const VARIABLE: &str = "PAGEWELL_LOG";
 
 /// Options of what runs for long.
@@ -39,7 +39,7 @@ pub(crate) struct CallLogArguments {
     pub(crate) audit: Option<Audit>,
 }
 
-/// Parses where changes are recorded.
+/// Parses the place of the audit log.
 pub(crate) fn parse_audit(text: &str) -> Result<Audit, String> {
     match text {
         "" => Err("the name of a file, or log, is wanted".to_owned()),
@@ -52,7 +52,6 @@ fn parse_levels(text: &str) -> Result<String, String> {
     Filter::parse(text).map(|_| text.to_owned())
 }
 
-/// How lines are written.
 pub(crate) const FORMATS: [(&str, Format, &str); 3] = [
     ("text", Format::Text, "Lines for people, on standard error"),
     (
@@ -68,7 +67,6 @@ pub(crate) const FORMATS: [(&str, Format, &str); 3] = [
 ];
 
 impl LogArguments {
-    /// The log is as wanted from here on.
     pub(crate) fn begin(&self) -> anyhow::Result<()> {
         let levels = match &self.levels {
             Some(levels) => Some(levels.clone()),
@@ -78,7 +76,7 @@ impl LogArguments {
     }
 }
 
-/// The log is as wanted from here on. `levels` are such as [`Filter::parse`] takes.
+/// Starts the log as wanted. `levels` as for [`Filter::parse`].
 pub(crate) fn begin(
     levels: Option<&str>,
     format: Format,
@@ -86,7 +84,7 @@ pub(crate) fn begin(
 ) -> anyhow::Result<()> {
     let filter = levels.map(Filter::parse).transpose().map_err(usage)?;
     let format = match (format, &filter) {
-        // Whoever asks for nothing gets the lines that a command writes.
+        // Without options the log has the lines of a command.
         (Format::Text, None) => Format::Plain,
         (format, _) => format,
     };
@@ -98,11 +96,7 @@ pub(crate) fn begin(
     pagewell_logging::configure(&options).context("the log")
 }
 
-/// The levels that the variable asks for, if it does.
-///
-/// # Errors
-///
-/// What is wrong with it.
+/// The levels of the variable, if it is set. An error if it is wrong.
 pub(crate) fn from_variable() -> anyhow::Result<Option<String>> {
     let text = std::env::var(VARIABLE).unwrap_or_default();
     if text.is_empty() {

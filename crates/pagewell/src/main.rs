@@ -1,4 +1,4 @@
-//! The program: everything it does is in the library, where it can be tested.
+//! The program: all of it is in the library, where tests reach it.
 
 fn main() -> std::process::ExitCode {
     pagewell::run(std::env::args_os())

@@ -1,4 +1,4 @@
-//! What to type on a client to mount an export.
+//! The commands that mount an export on a client.
 
 use std::fmt::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixDatagram;
 
 use crate::escape;
 
-/// The URL of an export, as in the ready line. In one the sign before an interface is `%25`.
+/// The URL of an export, as in the ready line; `%25` is the sign before an interface.
 pub(crate) fn url(address: SocketAddr, export: &str) -> String {
     let path = escape::url_path(export.as_bytes());
     let (ip, port) = (address.ip(), address.port());
@@ -19,7 +19,7 @@ pub(crate) fn url(address: SocketAddr, export: &str) -> String {
     }
 }
 
-/// The name of the interface that an address of a link is of, or its number when it has gone.
+/// The interface of a link-local address, or its number when it is gone.
 fn interface_of(address: SocketAddr) -> Option<String> {
     let SocketAddr::V6(address) = address else {
         return None;
@@ -35,8 +35,8 @@ fn interface_of(address: SocketAddr) -> Option<String> {
 /// One command for each kind of client. `host_name` stands for the server when it listens on all
 /// addresses. FreeBSD and Windows have no option for the port of MOUNT: they ask the port mapper.
 ///
-/// With `locks` clients find the lock manager, by the port mapper: over IPv4, the only one that its
-/// version 2 knows. A client on the same machine finds its own there, so its locks stay local.
+/// With `locks` clients find the lock manager through the port mapper: over IPv4, the only one of
+/// its version 2. A client on the same machine finds its own there, so its locks stay local.
 pub(crate) fn for_export(
     address: SocketAddr,
     export: &str,
@@ -65,7 +65,7 @@ pub(crate) fn for_export(
     let (freebsd, windows) = (without("nolockd,"), without(",nolock"));
     for (system, command) in [
         ("Linux", unix("nolock,", "/mnt")),
-        // Its root directory cannot be written to.
+        // Its root directory is read-only.
         ("macOS", unix("nolocks,", "/private/mnt")),
         (
             "FreeBSD",

@@ -1,14 +1,14 @@
-//! Called by mount(8) as `mount.pagewell` or `mount.fuse.pagewell`, for lines of fstab, units of
-//! systemd and autofs: `mount.pagewell SOURCE DIRECTORY [-sfnvrw] [-t KIND] [-o OPTIONS]`.
+//! The program as a helper of mount(8), `mount.pagewell` or `mount.fuse.pagewell`, for lines of
+//! fstab, units of systemd and autofs: `mount.pagewell SOURCE DIRECTORY [-sfnvrw] [-t KIND] [-o
+//! OPTIONS]`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// Names that the program has as a helper.
 const NAMES: [&str; 2] = ["mount.pagewell", "mount.fuse.pagewell"];
 
-/// The command line that is meant, when the program was called as a helper. What root mounts this
-/// way is for all users, as what mount(8) mounts is.
+/// The command line in words of `pagewell`, if this is the helper. Mounts of root are for all
+/// users, as those of mount(8) are.
 pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     if !called.is_some_and(|name| NAMES.iter().any(|helper| name == OsStr::new(helper))) {
@@ -24,8 +24,8 @@ pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
         match word.to_str() {
             Some("-t") => drop(words.next()),
             Some(word) if is_flags(word) => {
-                // For the others: it mounts in the background, writes no table, and speaks only
-                // when it must.
+                // The other flags need nothing: it mounts in the background, writes no table, and
+                // is quiet.
                 let meant = [('r', "--read-only"), ('f', "--fake")];
                 let meant = meant.iter().filter(|(flag, _)| word.contains(*flag));
                 line.extend(meant.map(|(_, option)| OsString::from(option)));
@@ -36,7 +36,7 @@ pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
     line
 }
 
-/// Whether these are flags that mount(8) passes on, one or several behind one dash.
+/// Whether these are flags of mount(8), one or several behind one dash.
 fn is_flags(word: &str) -> bool {
     let flags = word.strip_prefix('-').unwrap_or_default();
     !flags.is_empty() && flags.chars().all(|flag| "sfnvrw".contains(flag))

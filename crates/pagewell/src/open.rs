@@ -27,38 +27,35 @@ use crate::identity::FileIdentity;
 use crate::recognise::{SourceKind, guess, guess_of, meant_inside, recognise, why_plain};
 use crate::storage::{self, Storage};
 
-/// What a source is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To be read.
+    /// Reading.
     Read,
-    /// To be copied into: what cannot be written is an error.
+    /// Copying into it: what cannot be written is an error.
     Fill,
-    /// To be served: what cannot be written is read.
+    /// Serving: what cannot be written is read.
     Serve(Writes),
-    /// To be mounted: as served, but changes of names and attributes reach the device when a
-    /// program asks for it, unless they are to be durable.
+    /// Mounting: as served, but changes of names and attributes reach the device when a program
+    /// asks for it, unless they are to be durable.
     Mount {
-        /// What may be written.
         writes: Writes,
         /// Whether such a change is on the device when it is answered.
         changes_are_durable: bool,
     },
 }
 
-/// What may be written of what is served or mounted.
+/// What may be written of a served or mounted source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Writes {
-    /// Nothing.
     None,
     /// What was recognised, or named by its kind.
     Recognised,
-    /// Also a file that nothing is known of.
+    /// Also a file that is not recognised.
     Any,
 }
 
 impl Writes {
-    /// As `--read-only` and `--writable` say.
+    /// From `--read-only` and `--writable`.
     pub(crate) fn of(read_only: bool, writable: bool) -> Self {
         match (read_only, writable) {
             (true, _) => Self::None,
@@ -73,12 +70,12 @@ impl Purpose {
         !matches!(self, Self::Read) && self.whole_writes() != Some(Writes::None)
     }
 
-    /// Whether it is for others, as a whole: not for a command that is given a path.
+    /// Whether it is opened for others: not for a command with a path.
     fn is_whole(self) -> bool {
         self.whole_writes().is_some()
     }
 
-    /// What may be written of what is for others, as a whole.
+    /// What may be written of a source that is opened for others.
     fn whole_writes(self) -> Option<Writes> {
         match self {
             Self::Serve(writes) | Self::Mount { writes, .. } => Some(writes),
@@ -99,24 +96,20 @@ impl Purpose {
     }
 }
 
-/// A source that is open.
 pub(crate) struct Opened {
-    /// What it serves.
     pub tree: Tree,
-    /// Whether a server has its objects.
     pub is_remote: bool,
-    /// The name of the only file, when it is a disk image.
+    /// The name of the only file of a disk image.
     pub only_file: Option<Vec<u8>>,
-    /// The files and block devices that an image lies in.
+    /// The files and block devices in which an image lies.
     pub files: Vec<FileIdentity>,
-    /// What it says of itself, when it is a disc.
     pub disc: Option<DiscFacts>,
-    /// How much of memory may wait to be written to it, if it is written through the page cache.
+    /// Limits dirty memory, if it is written through the page cache.
     pub dirty_limit: Option<DirtyLimit>,
 }
 
 impl Opened {
-    /// Of a file system that is on this machine and is no image.
+    /// A file system which is on this machine and no image.
     pub(crate) fn new(filesystem: impl FileSystem + 'static) -> Self {
         Self::of(Tree::new(Arc::new(filesystem)))
     }
@@ -150,7 +143,6 @@ pub(crate) fn path(
     }
 }
 
-/// Opens a file system in memory.
 pub(crate) fn memory(bytes: u64, shown: &str, purpose: Purpose) -> anyhow::Result<Opened> {
     if purpose == Purpose::Fill {
         return Err(keeps_nothing(shown));
@@ -159,7 +151,6 @@ pub(crate) fn memory(bytes: u64, shown: &str, purpose: Purpose) -> anyhow::Resul
     Ok(Opened::new(ram))
 }
 
-/// Opens an export of another server.
 pub(crate) fn nfs(
     storage: &Storage,
     shown: &str,
@@ -211,7 +202,7 @@ pub(crate) fn objects(
     }
 }
 
-/// How a key is written as a place in its bucket. The URL of a bucket that was opened has one.
+/// How to write a key as a place in its bucket. The URL of an opened bucket has one.
 fn spelling_of_key(url: &str) -> String {
     let (place, options) = url.split_at(url.find('?').unwrap_or(url.len()));
     let scheme = place.find("://").map_or(0, |at| at + 3);
@@ -243,13 +234,12 @@ pub(crate) fn object_url(text: &str) -> anyhow::Result<()> {
     pagewell_source_object::check(text).map_err(usage)
 }
 
-/// Parses the URL of such an export.
 pub(crate) fn nfs_url(text: &str) -> anyhow::Result<Url> {
     Url::parse(text).map_err(|error| usage(error.to_string()))
 }
 
-/// What is served and mounted are whole sources; `::` in the name of one is most likely meant as in
-/// a LOCATION.
+/// Only whole sources are served and mounted; `::` in the name of one is most likely meant as in a
+/// LOCATION.
 fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::Result<()> {
     if !purpose.is_whole() {
         return Ok(());
@@ -269,7 +259,7 @@ fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::
     )))
 }
 
-/// How to write what was meant by a path that the server does not take for an export.
+/// What a path may mean that the server does not take for an export.
 fn right_export(error: OpenError, shown: &str, purpose: Purpose) -> anyhow::Error {
     if !error.is_no_export() {
         return error.into();
@@ -288,7 +278,7 @@ fn unreadable(shown: &str, what: &str) -> anyhow::Error {
     anyhow!("{shown}: is {what}; its bytes can be had as image:{shown}")
 }
 
-/// Opens a directory as a source, and says what of it is not part of the source.
+/// Opens a directory as a source, and notes what belongs to other file systems.
 pub(crate) fn whole_directory(
     path: &Path,
     purpose: Purpose,
@@ -312,9 +302,8 @@ pub(crate) fn whole_directory(
     Ok(Opened::of(Tree::new(files)))
 }
 
-/// Opens a directory of this machine. Changes of names and attributes reach the device with
-/// [`Finish::Sync`](pagewell_fs::Finish::Sync), not one by one, unless it is served: a server
-/// promises more than a command does.
+/// Opens a directory of this machine. Changes of names and attributes reach the device one by one
+/// if it is served, else with [`Finish::Sync`](pagewell_fs::Finish::Sync).
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
     Ok(Opened::of(Tree::new(open_directory(path, purpose)?)))
 }
@@ -328,19 +317,17 @@ fn open_directory(path: &Path, purpose: Purpose) -> anyhow::Result<Arc<Directory
     Ok(Arc::new(Directory::open(path, options)?))
 }
 
-/// The bytes of a disc image in the page cache, and what they lie in.
+/// The bytes of a disc image in the page cache, and where they lie.
 pub(crate) struct DiscBytes {
-    /// The bytes.
     pub bytes: Bytes,
     /// The same without the cache.
     pub device: Arc<dyn Device>,
-    /// The files and block devices of this machine.
     pub files: Vec<FileIdentity>,
     /// What is around the image, outermost first.
     pub layers: Vec<String>,
 }
 
-/// Opens the bytes of a disc image, in that partition if one is wanted.
+/// Opens the bytes of a disc image, in the partition if one is wanted.
 pub(crate) fn disc_bytes(
     storage: &Storage,
     partition: Option<usize>,
@@ -352,7 +339,7 @@ pub(crate) fn disc_bytes(
     };
     let mut bytes = cached(&opened)?;
     let mut layers = Vec::new();
-    // A look through the cache: what opens a plain image finds these pages there.
+    // Through the cache: opening a plain image then finds these pages.
     if partition.is_some() || !holds_volume(&bytes) {
         (opened, layers) = engine.unwrap(storage, opened, partition)?;
         bytes = cached(&opened)?;
@@ -365,8 +352,8 @@ pub(crate) fn disc_bytes(
     })
 }
 
-/// Whether there is nothing around the volume, and its root directory is where it says. What cannot
-/// be read says so to what reads it next.
+/// Whether there is nothing around the volume, and its root directory is where the descriptor says.
+/// The next read reports what cannot be read.
 fn holds_volume(bytes: &Bytes) -> bool {
     let read = |position: u64, target: &mut [u8]| {
         bytes.contains(position, target.len() as u64) && bytes.read(position, target, true).is_ok()
@@ -383,7 +370,7 @@ fn holds_volume(bytes: &Bytes) -> bool {
     volume::begins(&descriptor) && volume::root_sector(&descriptor).is_none_or(is_in_place)
 }
 
-/// What options of a disc are written behind, of a source that is given as `shown`.
+/// The source to write options of a disc behind, of a source given as `shown`.
 pub(crate) fn with_options(shown: &str) -> String {
     let image = shown.strip_prefix("iso:").unwrap_or(shown);
     let image = image.split("::/").next().unwrap_or(image);
@@ -394,7 +381,7 @@ pub(crate) fn with_options(shown: &str) -> String {
     format!("iso:{image}")
 }
 
-/// Why something is no disc, and what it looks like instead.
+/// Why something is no disc, and what it looks like.
 pub(crate) fn no_disc(error: OpenError, image: &Bytes) -> anyhow::Error {
     match guess_of(image) {
         Some(what) => anyhow!("{error}; it looks like {what}"),
@@ -402,8 +389,8 @@ pub(crate) fn no_disc(error: OpenError, image: &Bytes) -> anyhow::Error {
     }
 }
 
-/// Opens a disc image. What a user must know of it a server or a mount says with its other notes,
-/// a command at once.
+/// Opens a disc image. A server or a mount keeps its notes with the others, a command prints them
+/// at once.
 pub(crate) fn disc(
     storage: &Storage,
     options: &DiscOptions,
@@ -429,8 +416,8 @@ pub(crate) fn disc(
     })
 }
 
-/// Opens what was named by a path and is nothing that is known: a disk image, perhaps, or a text or
-/// an archive that was meant otherwise. It is written to only when that was asked for.
+/// Opens an unrecognised path: perhaps a disk image, or a text or an archive that was meant
+/// otherwise. It is only written on request.
 fn unrecognised(
     path: &Path,
     shown: &str,
@@ -439,7 +426,7 @@ fn unrecognised(
 ) -> anyhow::Result<Opened> {
     let storage = Storage::Path(path.to_owned());
     let (done, writes) = match purpose {
-        // A place inside it was named, `PATH::/NAME`: that can mean nothing else.
+        // The user named a place inside it, `PATH::/NAME`.
         Purpose::Read | Purpose::Fill => {
             if let Some(reason) = why_plain(path, &SourceKind::Other) {
                 failure::report(&format!("{shown}: taken as one file: {reason}"));
@@ -463,7 +450,6 @@ fn unrecognised(
     image(&storage, shown, purpose, engine)
 }
 
-/// Opens anything as a disk image: one file.
 pub(crate) fn image(
     storage: &Storage,
     shown: &str,
@@ -507,7 +493,7 @@ fn image_of(opened: storage::Opened, engine: &Engine) -> anyhow::Result<Opened> 
     })
 }
 
-/// Memory of this process is no place to copy to.
+/// Refuses memory of this process as a target.
 fn keeps_nothing(shown: &str) -> anyhow::Error {
     anyhow!(
         "{shown}: is memory, which ends with this command and keeps nothing (serve or mount it, \
@@ -515,7 +501,7 @@ fn keeps_nothing(shown: &str) -> anyhow::Error {
     )
 }
 
-/// What to do about it, where that is known.
+/// What to do about a source in use, where that is known.
 fn in_use(error: &anyhow::Error, purpose: Purpose) -> anyhow::Error {
     let done = match purpose {
         Purpose::Serve(_) => "serves",

@@ -1,14 +1,13 @@
-//! What is written to standard output.
+//! Standard output.
 
 use std::io::{self, Write};
 
 use anyhow::Context;
 use serde::Serialize;
 
-/// What messages call it.
 pub(crate) const OUTPUT: &str = "standard output";
 
-/// Writes all of it, to be seen now.
+/// Writes `bytes`, and flushes them.
 pub(crate) fn print(bytes: &[u8]) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)
@@ -23,13 +22,12 @@ pub(crate) fn document(document: &impl Serialize) -> anyhow::Result<()> {
     print(&bytes)
 }
 
-/// Writes a JSON document for programs, in a form that people can read, too.
+/// Writes a JSON document for programs, which people can read, too.
 pub(crate) fn json(mut out: impl Write, document: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, document)?;
     out.write_all(b"\n")
 }
 
-/// Writes a JSON document on a line of its own.
 pub(crate) fn json_line(mut out: impl Write, document: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut out, document)?;
     out.write_all(b"\n")

@@ -1,4 +1,4 @@
-//! A progress bar for long work, messages that do not tear it, and the count of its failures.
+//! A progress bar for long work, messages that do not tear it, and the count of failures.
 
 use std::time::Duration;
 
@@ -10,12 +10,10 @@ use crate::failure::{self, Outcome};
 /// Work shorter than this shows no bar.
 const QUIET_FOR: Duration = Duration::from_secs(1);
 
-/// Counts bytes; draws a bar when standard error is a terminal and the work is long.
+/// Counts bytes; draws a bar if standard error is a terminal and the work is long.
 pub(crate) struct Progress {
-    /// Hidden until it is shown.
     bar: ProgressBar,
     wanted: bool,
-    /// Those that were reported.
     pub(crate) failures: u64,
 }
 
@@ -31,7 +29,7 @@ impl Progress {
         }
     }
 
-    /// Expects `bytes` in all, when that is known; the bar then shows how much is left.
+    /// Expects `bytes` in all, if known; the bar then shows how much is left.
     pub(crate) fn expect(&mut self, bytes: Option<u64>) {
         match bytes {
             Some(bytes) => self.bar.set_length(bytes),
@@ -46,12 +44,11 @@ impl Progress {
         }
     }
 
-    /// The bytes that were counted.
     pub(crate) fn bytes(&self) -> u64 {
         self.bar.position()
     }
 
-    /// Counts bytes that are done of the object with this label.
+    /// Counts bytes of the object with this label.
     pub(crate) fn add_of(&mut self, bytes: u64, label: &[u8]) {
         if self.wanted {
             self.begin(&escape::text(label));
@@ -59,7 +56,6 @@ impl Progress {
         self.add(bytes);
     }
 
-    /// Counts bytes that are done.
     pub(crate) fn add(&mut self, bytes: u64) {
         self.bar.inc(bytes);
         if self.wanted && self.bar.is_hidden() && self.bar.elapsed() >= QUIET_FOR {
@@ -80,22 +76,21 @@ impl Progress {
         }
         let terminal = ProgressDrawTarget::stderr_with_hz(5);
         self.bar.set_draw_target(terminal);
-        // What was done before the bar came must not count as done in its first moment.
+        // Bytes before the bar must not count in its first moment.
         self.bar.reset_eta();
     }
 
-    /// Reports one failure, and counts it.
     pub(crate) fn fail(&mut self, text: &str) {
         self.failures += 1;
         self.report(text);
     }
 
-    /// How a command ended whose failures were all counted here.
+    /// The outcome of a command whose failures were all counted here.
     pub(crate) fn outcome(&self) -> Outcome {
         Outcome::from_failures(self.failures)
     }
 
-    /// Says something on standard error, above the bar.
+    /// Reports on standard error, above the bar.
     pub(crate) fn report(&self, text: &str) {
         self.bar.suspend(|| failure::report(text));
     }

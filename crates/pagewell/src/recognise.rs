@@ -1,6 +1,5 @@
 //! What a path holds, recognised by content and, but for sheets that name another file, never by
-//! its name; and what a file that is no source looks like: something else may have been meant by
-//! its name.
+//! its name; and what a file that is no source looks like.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,24 +21,23 @@ use crate::storage::contained::{self, Trouble};
 /// What a path holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceKind {
-    /// A directory.
     Directory,
     /// The image of a disc (ISO 9660, UDF), in a file or on a block device, maybe with wrappings
     /// around it.
     Disc,
-    /// An optical image that cannot be read; the text says what it is, with its article.
+    /// An optical image that cannot be read; the text is what it is, with its article.
     Unreadable(String),
     /// Any other file or block device.
     Other,
 }
 
-/// Looks at what `path` holds. Symbolic links are followed.
+/// Looks at what `path` holds. Follows symbolic links.
 pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     if path.is_dir() {
         return Ok(SourceKind::Directory);
     }
-    // A look at some sectors is not worth a ring, and may find what others have in memory. It is no
-    // use of the file: a caller that asks for its times afterwards gets those of before.
+    // A look at some sectors is not worth a ring, and may find pages of the kernel's cache. It
+    // leaves the file's times as they are.
     let options = FileOptions {
         direct: false,
         engine: Engine::Workers,
@@ -62,7 +60,6 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     }
 }
 
-/// Looks at what a device holds: anything but a directory.
 fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     let failed = |error: pagewell_device::Error| OpenError::new(device.name(), &error.to_string());
     let named = udf::recognise(device).map_err(failed)?;
@@ -77,13 +74,13 @@ fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
     })
 }
 
-/// What a name that ends so promises, with or without a compression behind it.
+/// Endings of names that promise an image, also below that of a compression.
 const IMAGE_NAMES: [&str; 10] = [
     "iso", "udf", "cue", "ccd", "mds", "mdf", "nrg", "cso", "zso", "chd",
 ];
 const COMPRESSED_NAMES: [&str; 3] = ["gz", "xz", "zst"];
 
-/// Why a file is taken as such, where its content or its name promise the image of a disc.
+/// Why a file is plain although its content or its name promises the image of a disc.
 pub(crate) fn why_plain(path: &Path, kind: &SourceKind) -> Option<String> {
     match kind {
         SourceKind::Unreadable(what) => Some(format!("it is {what}")),
@@ -109,8 +106,8 @@ fn promises_image(path: &Path) -> bool {
     }
 }
 
-/// What is not there but has the name of something at its beginning: that, and the place inside it
-/// that may be meant. `IMAGE/PATH`, `IMAGE:PATH` and `IMAGE::PATH` are all taken so.
+/// An existing source at the beginning of a missing path, and the place inside it that may be
+/// meant: `IMAGE/PATH`, `IMAGE:PATH` and `IMAGE::PATH` are all taken so.
 pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
     if path.symlink_metadata().is_ok() {
         return None;
@@ -124,7 +121,7 @@ pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
             let first = behind.iter().position(|byte| !b":/".contains(byte))?;
             let inside = behind.get(first..)?;
             let is_source = match recognise(whole).ok()? {
-                // What is in a directory is written with a slash, and is not there.
+                // The place in a directory follows a slash, and is missing.
                 SourceKind::Directory => behind.starts_with(b":"),
                 SourceKind::Disc => true,
                 SourceKind::Unreadable(_) | SourceKind::Other => false,
@@ -136,22 +133,21 @@ pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
 /// Up to the end of the last of [`MARKS`].
 const LOOK_BYTES: u64 = 68 << 10;
 
-/// The mark of a VHD image: at its beginning, and 512 bytes before its end; only there when all of
-/// the disk is in it, as it is.
+/// The mark of a VHD image: at its beginning, and 512 bytes before its end. An image of fixed size
+/// has only the second.
 const VHD: &[u8] = b"conectix";
 const VHD_FOOTER_BYTES: i64 = 512;
 
-/// What a web page begins with, in small letters.
+/// The beginnings of a web page, in small letters.
 const HTML: [&[u8]; 2] = [b"<!doctype html", b"<html"];
 const HTML_BYTES: usize = 14;
 
-/// What the file begins with that Git has in place of a large one.
+/// The beginning of Git's placeholder for a large file.
 const LFS: &[u8] = b"version https://git-lfs";
 
-/// What looks like nothing of the kind.
 const UNKNOWN: &str = "nothing that is known";
 
-/// Where which bytes mark what; the first that fits counts.
+/// Offsets and marks; the first that fits counts.
 const MARKS: [(usize, &[u8], &str); 27] = [
     (0, b"PK\x03\x04", "a zip archive"),
     (0, b"PK\x05\x06", "a zip archive"),
@@ -182,7 +178,7 @@ const MARKS: [(usize, &[u8], &str); 27] = [
     (510, b"\x55\xaa", "a disk with a boot sector"),
 ];
 
-/// What it looks like, in words that can follow "looks like".
+/// What a file looks like, in words to follow "looks like".
 pub(crate) fn guess(path: &Path) -> &'static str {
     let mut bytes = Vec::new();
     let Ok(mut file) = File::open(path) else {
@@ -197,7 +193,7 @@ pub(crate) fn guess(path: &Path) -> &'static str {
     of_bytes(&bytes)
 }
 
-/// The same of an image that is open, unless a volume of a disc begins in it or it is not known.
+/// The same of an open image; none for the volume of a disc or an unknown one.
 pub(crate) fn guess_of(image: &Bytes) -> Option<&'static str> {
     let length = image.length_bytes().min(LOOK_BYTES);
     let mut bytes = vec![0; usize::try_from(length).ok()?];

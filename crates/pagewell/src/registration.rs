@@ -1,8 +1,8 @@
-//! What a server registers with the port mapper (rpcbind) of its machine.
+//! Registration with the port mapper (rpcbind) of this machine.
 //!
-//! NFS and MOUNT have to be registered, or the server does not start. NLM and NSM, for locks, are
-//! registered when they can be: a machine that mounts other servers has a lock manager and a status
-//! monitor of its own, which are there already, and each machine can have one of them only.
+//! Without NFS and MOUNT the server does not start. NLM and NSM, for locks, are registered when
+//! they can be: a machine that mounts other servers has a lock manager and a status monitor of its
+//! own, and can have one of each only.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
@@ -14,7 +14,6 @@ use pagewell_sunrpc::{mount3, nfs3, nlm4, nsm};
 /// Longest wait for one answer of the port mapper.
 const PORT_MAPPER_TIME: Duration = Duration::from_secs(5);
 
-/// A program and its version.
 type Program = (u32, u32);
 
 const SERVED: [Program; 2] = [
@@ -26,14 +25,14 @@ const LOCKS: [Program; 2] = [(nlm4::PROGRAM, nlm4::VERSION), (nsm::PROGRAM, nsm:
 /// What was registered, to be taken back at the end.
 pub(crate) struct Registration {
     programs: Vec<Program>,
-    /// Why there is no place for what locks need.
+    /// Why locks cannot be registered.
     no_locks: Option<anyhow::Error>,
 }
 
 impl Registration {
-    /// Makes way for the programs of a server that does not listen yet: a port that is used is not
-    /// its own. A mapping to a port that is not used is what a server that was killed left behind,
-    /// and is removed; another one stays.
+    /// Makes way for the programs of a server that does not listen yet, so a used port is not its
+    /// own. A mapping to an unused port is left from a killed server, and is removed; another one
+    /// stays.
     pub(crate) fn prepare() -> anyhow::Result<Self> {
         let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
         clear(&mut mapper, SERVED, "server")?;
@@ -43,13 +42,12 @@ impl Registration {
         })
     }
 
-    /// Registers the programs of the server, which listens at `port`.
     pub(crate) fn add_served(&mut self, port: u16) -> anyhow::Result<()> {
         self.add(SERVED, &[PROTOCOL_TCP], port)
     }
 
-    /// Registers what locks need. When another program has it, that is an error, and clients have
-    /// to mount with their option that keeps locks local.
+    /// Registers the programs for locks. If another program has one, that is an error, and clients
+    /// have to mount with their option for local locks.
     pub(crate) fn add_locks(&mut self, port: u16) -> anyhow::Result<()> {
         match self.no_locks.take() {
             Some(reason) => Err(reason),
@@ -72,7 +70,7 @@ impl Registration {
         Ok(())
     }
 
-    /// Takes back what a server at `port` had registered, and no other has by now.
+    /// Takes back what a server at `port` has registered, unless another has replaced it.
     pub(crate) fn take_back(&self, port: u16) -> anyhow::Result<()> {
         let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
         for (program, version) in &self.programs {
@@ -84,7 +82,7 @@ impl Registration {
     }
 }
 
-/// Makes way for the registration of these programs, if no `other` that is alive has one of them.
+/// Makes way for these programs, if no living `other` has one of them.
 fn clear(mapper: &mut Client, programs: [Program; 2], other: &str) -> anyhow::Result<()> {
     for (program, version) in programs {
         match mapper.port_of(program, version)? {
@@ -100,13 +98,12 @@ fn clear(mapper: &mut Client, programs: [Program; 2], other: &str) -> anyhow::Re
     Ok(())
 }
 
-/// Whether a program of this machine listens at a port of TCP, at whatever address: a mapping has
-/// none, so it may be any.
+/// Whether a program of this machine listens at a TCP port, at any address: a mapping has none.
 fn is_used(port: u16) -> bool {
     let anywhere: [IpAddr; 2] = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
     anywhere.into_iter().any(|address| {
         let error = TcpListener::bind((address, port)).err();
-        // What may not be known is not taken for free.
+        // Without permission to look, the port counts as used.
         let in_use = [ErrorKind::AddrInUse, ErrorKind::PermissionDenied];
         error.is_some_and(|error| in_use.contains(&error.kind()))
     })

@@ -1,4 +1,4 @@
-//! What a server needs of the system, from its command line: the plan of its sandbox.
+//! The plan of a server's sandbox: what it needs of the system, from its settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,8 +18,8 @@ use crate::state;
 use crate::storage::Storage;
 use crate::storage::contained::file_of_sheet;
 
-/// Files that the server reads later, where they are there: of itself and of the machine, and what
-/// the C library wants to find a host or a time zone.
+/// Files that the server reads later, if they exist: of itself and of the machine, and those with
+/// which the C library finds a host or a time zone.
 const READ: [&str; 31] = [
     "/proc/self",
     "/proc/meminfo",
@@ -54,8 +54,8 @@ const READ: [&str; 31] = [
     "/run/systemd/resolve",
 ];
 
-/// What a root that serves directories needs: to be each caller, to be stopped by no permission
-/// where it has judged itself, to make what callers ask for, and private mounts.
+/// A root that serves directories needs these: to act as each caller, to pass permissions where it
+/// has judged itself, to make what callers ask for, and private mounts.
 const OF_DIRECTORIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -66,20 +66,20 @@ const OF_DIRECTORIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// Ports that need a capability are below this one.
+/// Ports below need a capability.
 const FREE_PORTS: u16 = 1024;
 
 /// Gives up what a server with these settings does not need, before anything is opened and any
-/// thread starts; says what could not be given up, a line each. Makes the state directory if need
-/// be: a rule is for what is there.
+/// thread starts. Returns a line for each part that could not be given up. Makes the state
+/// directory: a rule needs an existing path.
 ///
-/// The audit file may be moved away by its rotation, and is made again.
+/// The audit file may be moved by its rotation, and is made again.
 pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Result<Vec<String>> {
     if settings.sandbox == Mode::Off {
         stay_out();
         return Ok(Vec::new());
     }
-    // A failure has its message where the key is read.
+    // Reading the key reports a failure.
     let _ = state::make_directory(state_directory);
     for folder in folders(settings) {
         let _ = state::make_directory(folder);
@@ -97,17 +97,15 @@ pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Resu
     Ok(lacks.map(|lack| format!("sandbox: {lack}")).collect())
 }
 
-/// Folders in which files are made, beside the state directory.
 fn folders(settings: &Settings) -> impl Iterator<Item = &Path> {
     let staging = settings.buckets.writing.staging_dir();
     settings.engine.cache_dir().into_iter().chain(staging)
 }
 
-/// What was entered.
 static ENTERED: OnceLock<Plan> = OnceLock::new();
 
-/// Refuses a source that is to be served and that the sandbox does not let be opened, as one that
-/// was not named at the start.
+/// Refuses to serve a source that the sandbox does not let be opened, as one that was not named at
+/// the start.
 pub(crate) fn admit(source: &Source, writes: Writes) -> anyhow::Result<()> {
     match ENTERED.get() {
         Some(plan) => admit_to(plan, source, writes),
@@ -115,7 +113,7 @@ pub(crate) fn admit(source: &Source, writes: Writes) -> anyhow::Result<()> {
     }
 }
 
-/// The same of a file that is to be made and written from now on.
+/// The same for a file to make and write from now on.
 pub(crate) fn admit_file(path: &Path) -> anyhow::Result<()> {
     match ENTERED.get() {
         Some(plan) => admit_path(plan, folder_of(path), Access::Files),
@@ -147,11 +145,11 @@ fn admit_to(plan: &Plan, source: &Source, writes: Writes) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whether a path leads to what is at another one, or below that.
+/// Whether a path leads to `top`, or below it.
 fn is_below(path: &Path, top: &Path) -> bool {
     match (path.canonicalize(), top.canonicalize()) {
         (Ok(path), Ok(top)) => path.starts_with(top),
-        // It is not there, which opening it says.
+        // It is missing, which opening it reports.
         (Err(_), _) => true,
         (Ok(_), Err(_)) => false,
     }
@@ -171,7 +169,7 @@ fn plan(settings: &Settings, state_directory: &Path) -> Plan {
         paths.add_file(folder, Access::Write);
     }
     if let Some(file) = &settings.config {
-        // It is read again, and may be another file by then.
+        // A reload may find another file there.
         paths.add_file(folder_of(file), Access::Read);
     }
     if let Some(file) = settings.log.audit_file() {
@@ -204,19 +202,18 @@ fn plan(settings: &Settings, state_directory: &Path) -> Plan {
         paths: all,
         opens_by_handle: paths.has_directories && has(CapabilitySet::DAC_READ_SEARCH),
         makes_private_mounts: paths.has_directories && has(CapabilitySet::SYS_ADMIN),
-        // Calls to others may have to come from a reserved port, and the ports of what was
-        // registered before are tried.
+        // Calls to others may need a reserved port, and registration tries the ports of old
+        // mappings.
         listen_ports: (!connects).then_some(ports),
         connects,
         capabilities,
     }
 }
 
-/// Paths of a plan, and what else follows from them.
 #[derive(Default)]
 struct Paths {
     all: Vec<(PathBuf, Access)>,
-    /// Those whose permissions this user must have by itself, or by a capability.
+    /// Those whose permissions this user needs, by itself or by a capability.
     files: Vec<(PathBuf, Access)>,
     has_directories: bool,
     has_images: bool,
@@ -238,7 +235,7 @@ impl Paths {
             }
             Storage::Path(path) => self.add_image(path, access(kind.written_for)),
             Storage::Object(url) => {
-                // What is wrong with the URL is said where it is opened.
+                // Opening the source reports a mistake in the URL.
                 let paths = files_of(url, &Options::default()).unwrap_or_default();
                 let there = paths.into_iter().filter(|path| path.exists());
                 self.all.extend(there.map(|path| (path, Access::Read)));
@@ -255,7 +252,7 @@ impl Paths {
         if path.symlink_metadata().is_ok() {
             return self.add_file(path, access);
         }
-        // What is meant by a path that leads nowhere is looked for, before the server ends.
+        // Before the server ends, it looks for what a path that leads nowhere may mean.
         let mut above = path.ancestors().skip(1);
         if let Some(above) = above.find(|above| above.symlink_metadata().is_ok()) {
             self.all.push((above.to_owned(), Access::Read));
@@ -278,7 +275,7 @@ impl Paths {
             needed |= OF_DIRECTORIES;
         }
         if self.has_images {
-            // Memory that the kernel transfers to stays where it is.
+            // Memory for transfers of the kernel is locked.
             needed |= CapabilitySet::IPC_LOCK;
         }
         let mut files = self.files.iter();

@@ -19,19 +19,16 @@ pub(crate) struct SandboxArguments {
     pub(crate) sandbox_allow: Vec<PathBuf>,
 }
 
-/// When there is a sandbox.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// As much as can be had.
+    /// As much as the system can do.
     #[default]
     Auto,
-    /// None.
     Off,
     /// All of it, or no server.
     Require,
 }
 
-/// The words for it.
 pub(crate) const MODES: [(&str, Mode, &str); 3] = [
     (
         "auto",

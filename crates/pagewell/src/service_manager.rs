@@ -1,10 +1,9 @@
-//! What a service manager (systemd, or one that speaks its protocols) gives this program, and is
-//! told by it: sockets that listen already (sd_listen_fds(3)), and what state the program is in
-//! (sd_notify(3)).
+//! The service manager (systemd, or one that speaks its protocols): listening sockets from it
+//! (sd_listen_fds(3)), and notices on the state of the program to it (sd_notify(3)).
 //!
-//! The manager keeps the listening sockets while one process ends and the next one starts, be it
+//! The manager keeps the listening sockets while one process ends and the next one starts, maybe of
 //! another version: clients that connect meanwhile wait in the kernel's queue and notice a pause.
-//! So no descriptor has to be stored with the manager (`FDSTORE`): what it would keep, it has.
+//! So no descriptor has to be stored with the manager (`FDSTORE`).
 //!
 //! The socket for notices is opened once, at the start: a sandbox may forbid it later.
 //!
@@ -27,16 +26,16 @@ use sd_notify::NotifyState;
 
 use crate::failure::report;
 
-/// More addresses than anybody listens at.
+/// More addresses than any server has.
 const SOCKETS_MAX: usize = 16;
 
-/// The socket, if there is one, by which the manager hears of this process.
+/// The socket for notices, if there is one.
 #[derive(Clone, Default)]
 pub(crate) struct Notifier(Option<Arc<UnixDatagram>>);
 
 impl Notifier {
-    /// Opens the socket that the environment names. One that cannot be used is reported: the
-    /// manager would wait for a notice in vain.
+    /// Opens the socket that the environment names. Reports one that cannot be used: the manager
+    /// would wait for a notice in vain.
     pub(crate) fn from_environment() -> Self {
         let Some(name) = env::var_os("NOTIFY_SOCKET") else {
             return Self::default();
@@ -49,7 +48,7 @@ impl Notifier {
         .and_then(|address| {
             let socket = UnixDatagram::unbound()?;
             socket.connect_addr(&address)?;
-            // The manager may stand still; that must not hold up what is served.
+            // A manager that hangs must not hold up the server.
             socket.set_nonblocking(true)?;
             Ok(socket)
         });
@@ -65,20 +64,19 @@ impl Notifier {
         }
     }
 
-    /// The service is ready, and this is what it does.
+    /// The service is ready, with this status.
     pub(crate) fn ready(&self, status: &str) {
         self.send(&[NotifyState::Ready, NotifyState::Status(&one_line(status))]);
     }
 
-    /// The service reads its configuration again; [`Self::ready`] says when it has.
+    /// The service reads its configuration again; [`Self::ready`] ends that.
     pub(crate) fn reloading(&self) {
-        // The manager tells this notice from an earlier one by the time in it.
+        // The time tells this notice from an earlier one.
         if let Ok(now) = NotifyState::monotonic_usec_now() {
             self.send(&[NotifyState::Reloading, now]);
         }
     }
 
-    /// The service stops.
     pub(crate) fn stopping(&self) {
         self.send(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
     }
@@ -86,7 +84,7 @@ impl Notifier {
     fn send(&self, states: &[NotifyState<'_>]) {
         if let Some(socket) = &self.0 {
             let text: String = states.iter().map(|state| format!("{state}\n")).collect();
-            // One that does not listen any more has no use for it.
+            // The manager does not listen any more.
             let _ = socket.send(text.as_bytes());
         }
     }
@@ -96,20 +94,19 @@ fn one_line(text: &str) -> String {
     text.replace(|letter: char| letter.is_control(), " ")
 }
 
-/// Tells the manager again and again that the server answers, as long as it does and this lives.
+/// Notifies the manager periodically, as long as the server answers and this lives.
 pub(crate) struct Watchdog {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watchdog {
-    /// Starts it, if the manager wants to be told (`WatchdogSec=`).
+    /// Starts it, if the manager wants notices (`WatchdogSec=`).
     pub(crate) fn start(notifier: &Notifier, pulse: Pulse) -> anyhow::Result<Option<Self>> {
         let Some(limit) = sd_notify::watchdog_enabled() else {
             return Ok(None);
         };
-        // Half of the limit is what sd_watchdog_enabled(3) advises: a look takes up to another
-        // quarter.
+        // sd_watchdog_enabled(3) advises half of the limit; a look takes up to another quarter.
         let every = limit / 2;
         let (stop, stopped) = channel();
         let (notifier, name) = (notifier.clone(), "watchdog".to_owned());
@@ -146,16 +143,16 @@ impl Drop for Watchdog {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // The panic hook reports one that panics.
+            // The panic hook has reported a panic.
             let _ = thread.join();
         }
     }
 }
 
-/// The listening sockets that the manager has opened for this process; none without one. To be
-/// called before any thread starts.
+/// The listening sockets that the manager has opened for this process, if any. Call it before any
+/// thread starts.
 pub(crate) fn inherited_listeners() -> anyhow::Result<Vec<TcpListener>> {
-    // What is not a number was not meant for this process.
+    // A text that is no number was not meant for this process.
     let count = env::var("LISTEN_FDS").map(|text| text.parse::<usize>());
     if let Ok(Ok(count)) = count
         && count > SOCKETS_MAX

@@ -1,26 +1,25 @@
-//! Signals, without handlers: they are blocked in every thread and one thread waits for them.
+//! Signals, without handlers: blocked in every thread, and one thread waits for them.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// timeout(1) and some shells signal a process and then its group, so that one wish to stop
-/// arrives twice within microseconds. No user types a second wish so soon.
+/// timeout(1) and some shells signal a process and then its group, so that one stop arrives twice
+/// within microseconds. No user types a second one so soon.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
-/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and what else was asked for.
+/// SIGINT, SIGTERM, SIGHUP unless it is ignored, and further ones.
 struct StopSignals {
     set: libc::sigset_t,
 }
 
-/// Calls `stop`, which must not wait, when a signal asks for the end: SIGINT, SIGTERM, SIGHUP
-/// unless it is ignored, or one of `others`. Another one ends the process at once, wherever it is;
-/// one that comes within [`SAME_SIGNAL`] is taken for the first one sent twice. Until
-/// [`Opening::done`] the first one ends the process, too: there is nothing yet to stop in order,
-/// and a source that does not answer may be waited for.
+/// Calls `stop`, which must not wait, at the first signal to stop: SIGINT, SIGTERM, SIGHUP unless
+/// it is ignored, or one of `others`. Another signal ends the process at once; within
+/// [`SAME_SIGNAL`] it counts as the first one. Until [`Opening::done`] the first one ends the
+/// process, too: there is nothing to stop in order yet, and a source may be silent.
 ///
-/// To be called before any other thread starts, for a thread inherits what is blocked.
+/// Call it before any other thread starts: threads inherit what is blocked.
 pub(crate) fn watch(
     others: &[libc::c_int],
     stop: impl FnOnce() + Send + 'static,
@@ -28,8 +27,8 @@ pub(crate) fn watch(
     watch_reloading(others, stop, None::<fn()>)
 }
 
-/// The same for what reads its configuration again: with `reload`, which must not wait, SIGHUP asks
-/// for that, at any time and even if it was ignored, and not for the end.
+/// The same for a program that reads its configuration again: with `reload`, which must not wait,
+/// SIGHUP calls that at any time, even if it was ignored, and does not stop the program.
 pub(crate) fn watch_reloading(
     others: &[libc::c_int],
     stop: impl FnOnce() + Send + 'static,
@@ -44,7 +43,7 @@ pub(crate) fn watch_reloading(
         loop {
             match (signals.wait(), &reload) {
                 (Ok(libc::SIGHUP), Some(reload)) => reload(),
-                // A wait that fails could end nothing later: end now.
+                // Without waits the process could not be ended later.
                 (Err(_), _) => signals.end_process(),
                 (Ok(_), _) if !is_open.load(Ordering::Acquire) => signals.end_process(),
                 (Ok(_), _) => break,
@@ -61,29 +60,29 @@ pub(crate) fn watch_reloading(
     Ok(opening)
 }
 
-/// What is to be stopped in order is not there yet.
+/// There is nothing to stop in order yet.
 #[must_use]
 pub(crate) struct Opening(Arc<AtomicBool>);
 
 impl Opening {
-    /// From here on it is.
+    /// From here on there is.
     pub(crate) fn done(self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
 impl StopSignals {
-    /// Blocks them in this thread and in those started later.
+    /// Blocks them in this thread and those started later.
     fn block(others: &[libc::c_int], reloads: bool) -> std::io::Result<Self> {
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: sigemptyset initialises all of the set that it is given; sigaddset and
-        // pthread_sigmask then read and write that initialised set only.
+        // SAFETY: sigemptyset initialises all of its set; sigaddset and pthread_sigmask then use
+        // that initialised set only.
         let (set, failed) = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             let mut set = set.assume_init();
             libc::sigaddset(&raw mut set, libc::SIGINT);
             libc::sigaddset(&raw mut set, libc::SIGTERM);
-            // With nohup(1) it is to go on when the terminal is closed.
+            // With nohup(1) the program goes on when the terminal closes.
             if reloads || !is_ignored(libc::SIGHUP) {
                 libc::sigaddset(&raw mut set, libc::SIGHUP);
             }
@@ -97,7 +96,6 @@ impl StopSignals {
         checked(failed).map(|()| Self { set })
     }
 
-    /// Waits for the next signal.
     fn wait(&self) -> std::io::Result<libc::c_int> {
         let mut signal = 0;
         // SAFETY: both pointers are to initialised values that outlive the call.
@@ -113,13 +111,13 @@ impl StopSignals {
             libc::signal(libc::SIGTERM, libc::SIG_DFL);
             libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.set, std::ptr::null_mut());
             libc::raise(libc::SIGTERM);
-            // The first process of a container outlives a signal that has no handler.
+            // The first process of a container survives a signal without a handler.
             libc::_exit(128 + libc::SIGTERM);
         }
     }
 }
 
-/// The error that a call has returned, if it is one.
+/// The error of a call that returns its number.
 fn checked(failed: libc::c_int) -> std::io::Result<()> {
     match failed {
         0 => Ok(()),
@@ -138,8 +136,8 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Lets a write past the limit of file sizes (`ulimit -f`) fail as one, with "file too large",
-/// instead of ending the process and with it all mounts.
+/// Lets a write past the limit of file sizes (`ulimit -f`) fail with "file too large", instead of
+/// ending the process and all its mounts.
 pub(crate) fn fail_past_file_size_limit() {
     // SAFETY: SIG_IGN is a valid disposition, and no other thread runs yet.
     unsafe {
@@ -147,8 +145,8 @@ pub(crate) fn fail_past_file_size_limit() {
     }
 }
 
-/// Lets a write to a pipe without a reader end the process quietly, as it ends other tools.
-/// (Rust starts programs with SIGPIPE ignored; a server keeps it so.)
+/// Lets a write to a pipe without a reader end the process quietly, as it ends other tools. (Rust
+/// starts programs with SIGPIPE ignored; a server keeps it so.)
 pub(crate) fn end_on_broken_pipe() {
     // SAFETY: SIG_DFL is a valid disposition, and no other thread runs yet.
     unsafe {

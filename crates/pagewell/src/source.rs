@@ -1,4 +1,4 @@
-//! What a SOURCE on the command line means.
+//! SOURCE of the command line.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,20 +15,18 @@ use crate::storage::Storage;
 use crate::storage::grammar::{parse_size, split_prefix};
 use crate::{disc_spelling, escape, gone};
 
-/// A source, parsed and not yet looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Source {
-    /// What it is.
     pub(crate) kind: &'static Kind,
     /// Where its bytes are.
     pub(crate) storage: Storage,
-    /// How it is shown, if it is a disc.
+    /// How to show it, if it is a disc.
     pub(crate) disc_options: DiscOptions,
 }
 
 impl Source {
-    /// Parses a SOURCE. Looks at no file, except that a text such as `kind:rest` with a kind
-    /// that is not known counts as a path if there is such a file.
+    /// Parses a SOURCE. Looks at no file, but for a text such as `kind:rest` with an unknown kind:
+    /// that is a path if such a file exists.
     pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
         let bytes = text.as_bytes();
         if bytes.is_empty() {
@@ -43,7 +41,7 @@ impl Source {
         if let Some(kind) = kinds::of_prefix(prefix) {
             return Self::of_kind(kind, text, rest);
         }
-        // `DIRECTORY::/PATH`: what opens it knows what may be meant.
+        // `DIRECTORY::/PATH`: opening it finds what may be meant.
         if rest.starts_with(b":/")
             || !rest.starts_with(b"//") && Path::new(text).symlink_metadata().is_ok()
         {
@@ -61,7 +59,7 @@ impl Source {
         }))
     }
 
-    /// Parses what follows the prefix of a source, which is `text`.
+    /// Parses what follows the prefix of the source `text`.
     fn of_kind(kind: &'static Kind, text: &OsStr, rest: &[u8]) -> anyhow::Result<Self> {
         let mut disc_options = DiscOptions::default();
         let storage = match kind.takes {
@@ -83,7 +81,7 @@ impl Source {
         })
     }
 
-    /// Opens it. `shown` is the source as it was given.
+    /// Opens it. `shown` is the source as given.
     pub(crate) fn open(
         &self,
         shown: &str,
@@ -97,7 +95,6 @@ impl Source {
         })
     }
 
-    /// Whether a server has its bytes.
     pub(crate) fn is_remote(&self) -> bool {
         self.kind.is_remote || self.is_object()
     }
@@ -125,7 +122,7 @@ impl Source {
         }
     }
 
-    /// The path, when it is given without a kind.
+    /// The path of a source without a kind.
     pub(crate) fn plain_path(&self) -> Option<&Path> {
         let is_plain = self.kind == &kinds::PATH;
         self.storage.path().ok().filter(|_| is_plain)
@@ -140,7 +137,7 @@ impl Source {
         Self { storage, ..self }
     }
 
-    /// Refuses a path that leads to nothing. Whether a server is there, opening it finds out.
+    /// Refuses a path that leads to nothing. A server is only asked when the source is opened.
     pub(crate) fn check_presence(&self) -> anyhow::Result<()> {
         let Ok(path) = self.storage.path() else {
             return Ok(());
@@ -150,8 +147,8 @@ impl Source {
     }
 }
 
-/// Parses what has bytes, and takes options of a disc off its end. What looks like one and is part
-/// of the name of a file stays.
+/// Parses something with bytes, and takes options of a disc off its end, but not from the name of
+/// an existing file.
 fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage> {
     let is_file = Path::new(OsStr::from_bytes(bytes))
         .symlink_metadata()
@@ -167,7 +164,7 @@ fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage
     }
 }
 
-/// Parses what has bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
+/// Parses something with bytes: `PATH`, `image:PATH`, `ram:SIZE` or the URL of an object.
 fn parse_bytes(bytes: &[u8]) -> anyhow::Result<Storage> {
     let path = |bytes: &[u8]| Ok(Storage::Path(OsStr::from_bytes(bytes).into()));
     let Some((prefix, rest)) = split_prefix(bytes) else {
@@ -196,8 +193,8 @@ fn parse_url(text: &OsStr, check: fn(&str) -> anyhow::Result<()>) -> anyhow::Res
     Ok(text.to_owned())
 }
 
-/// The right spelling of what looks like `HOST:/EXPORT`, as mount(8) has it, or `IMAGE:/PATH`; only
-/// where no such file is there nor could be made.
+/// The right spelling of `HOST:/EXPORT`, as for mount(8), or of `IMAGE:/PATH`; only where no such
+/// file exists nor could be made.
 fn spelling(text: &OsStr) -> Option<String> {
     let bytes = text.as_bytes();
     let shown = escape::text(bytes);
@@ -221,7 +218,7 @@ fn spelling(text: &OsStr) -> Option<String> {
              mount it, give all of {name})"
         ));
     }
-    // An address of IPv6 has colons of its own, and stands in brackets in both.
+    // An address of IPv6 has colons, and stands in brackets in both.
     let is_host = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_[]:".contains(byte);
     before.iter().all(is_host).then(|| {
         format!("{shown}: no such file; an export of a server is written nfs://{name}{path}")
@@ -245,15 +242,14 @@ const OTHER_SCHEMES: [(&str, &str); 13] = [
     ("webdavs://", "https://"),
 ];
 
-/// What a URL is written as that other programs take, if it can be meant: what is on this machine
-/// is a path.
+/// How to write a URL of other programs here, if it can be meant.
 fn right_scheme(bytes: &[u8]) -> Option<Vec<u8>> {
     for (scheme, here) in OTHER_SCHEMES {
         if let Some(rest) = bytes.strip_prefix(scheme.as_bytes()) {
             return Some([here.as_bytes(), rest].concat());
         }
     }
-    // In small letters, as all kinds.
+    // Our kinds, in capitals.
     for kind in kinds::KINDS {
         let start = kind.start();
         let written = bytes.get(..start.len()).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! What survives a restart of the server: the key that authenticates file handles, and the list of
-//! clients that hold locks.
+//! clients with locks.
 //!
-//! A handle that a client keeps is good as long as the key is: to delete the key makes every
-//! client's handles stale. The key is a secret: with it handles can be made.
+//! Handles are valid as long as the key: deleting it makes every client's handles stale. The key is
+//! secret: its owner can make handles.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -13,21 +13,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use pagewell_base::files;
 
-/// Bytes of the key.
 const KEY_BYTES: usize = 16;
 const KEY_NAME: &str = "handle-key";
-/// Where the state of root lives.
 pub(crate) const SYSTEM: &str = "/var/lib/pagewell";
 
-/// Where the state lives unless `--state-dir` says otherwise: `/var/lib/pagewell` for root, else
-/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Paths count only when they are
-/// absolute, as the XDG base directory specification asks. Without HOME the system knows the home.
+/// Where the state is without `--state-dir`: `/var/lib/pagewell` for root, else
+/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Only absolute paths count, as in the
+/// XDG base directory specification. Without HOME the system's database has the home.
 pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
     base_directory()
         .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))
 }
 
-/// [`default_directory`], nothing when there is no home directory.
+/// [`default_directory`], none without a home directory.
 pub(crate) fn base_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(PathBuf::from(SYSTEM));
@@ -41,21 +39,20 @@ pub(crate) fn base_directory() -> Option<PathBuf> {
         .map(|base| base.join("pagewell"))
 }
 
-/// Where a server lists the clients that hold locks of it; for each address a list of its own,
-/// since servers may share a directory. A server that listens anywhere is not found again after a
-/// restart, so nothing is kept then.
+/// Where a server lists its clients with locks; one list for each address, since servers may share
+/// a directory. None for port 0: after a restart clients do not find that server again.
 pub(crate) fn lock_records(directory: &Path, listen: SocketAddr) -> Option<PathBuf> {
     (listen.port() != 0).then(|| directory.join(format!("locks-{listen}")))
 }
 
-/// Makes a directory for state, and those above it, unless it is there.
+/// Makes a directory for state, and those above it, if missing.
 pub(crate) fn make_directory(directory: &Path) -> std::io::Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)
 }
 
-/// Reads the key in `directory`, making both when they are missing. Two servers that start at
-/// once get the same key.
+/// Reads the key in `directory`; makes both if missing. Two servers that start at once get the same
+/// key.
 pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     let shown = directory.display();
     let hint = || format!("{shown}: cannot keep the handle key there (--state-dir names another)");
@@ -69,7 +66,7 @@ pub(crate) fn handle_key(directory: &Path) -> anyhow::Result<[u8; KEY_BYTES]> {
     read(&path)?.ok_or_else(|| anyhow!("{}: vanished", path.display()))
 }
 
-/// Refuses a directory in which another user could put a key in the place of ours.
+/// Refuses a directory where another user could replace the key.
 fn check_directory(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     let metadata = fs::metadata(directory).with_context(|| format!("{shown}"))?;
@@ -79,8 +76,8 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The key in a file, `None` when there is no file; anything that is not a secret key of ours is
-/// an error, for overwriting it could make some other server's handles stale.
+/// The key in a file, `None` without a file. A file that is not our secret key is an error:
+/// overwriting it could make another server's handles stale.
 fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     let shown = path.display();
     let file = match files::open(path) {
@@ -105,8 +102,8 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     Ok(Some(key))
 }
 
-/// Makes the key in a file of its own and gives it the real name only when it is complete and on
-/// the device: no server ever sees half a key, and of two that do so at once one wins.
+/// Makes the key in a file of its own, and gives it the name when it is complete and on the device:
+/// no server sees a part of a key, and of two makers one wins.
 fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
     let random: [u8; KEY_BYTES + 8] = random()?;
     let (key, suffix) = random.split_at(KEY_BYTES);
@@ -122,10 +119,9 @@ fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Random bytes that cannot be guessed.
 pub(crate) fn random<const BYTES: usize>() -> std::io::Result<[u8; BYTES]> {
     let mut random = [0; BYTES];
-    // So few come all at once, getrandom(2).
+    // getrandom(2) returns so few all at once.
     rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty())?;
     Ok(random)
 }

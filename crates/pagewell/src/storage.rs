@@ -1,5 +1,4 @@
-//! Where the bytes of a source are, and how those of an image are opened: of a file, a block device
-//! or memory.
+//! Where the bytes of a source are, and how those of an image are opened.
 
 pub(crate) mod contained;
 mod former_leg;
@@ -21,35 +20,28 @@ use crate::identity::FileIdentity;
 
 pub(crate) use grammar::Storage;
 
-/// What nobody asked to write.
 const NOT_ASKED: &str = "opened to be read";
 
-/// Storage, open.
 pub(crate) struct Opened {
-    /// The bytes.
     pub(crate) device: Arc<dyn Device>,
-    /// What they are made of.
     pub(crate) origin: Origin,
-    /// The file or block device that they lie in.
+    /// The file or block device in which they lie.
     pub(crate) files: Vec<FileIdentity>,
     /// How it is read and written.
     pub(crate) notes: Vec<String>,
-    /// Why it cannot be written; `None` when it can.
+    /// Why it cannot be written; `None` if it can.
     pub(crate) read_only: Option<String>,
 }
 
-/// What storage is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Want {
-    /// To be read.
     Read,
-    /// To be written, too, when it allows that.
+    /// Reading, and writing if possible.
     Write,
 }
 
 impl Storage {
-    /// Opens it; to be written, too, when that is asked for and it allows it. Pages of an object go
-    /// to the tier.
+    /// Opens it; for writing if wanted and possible. Pages of an object go to the tier.
     pub(crate) fn open(&self, want: Want, tier: Option<Arc<Tier>>) -> anyhow::Result<Opened> {
         match self {
             Self::Path(path) => match (want, former_leg::why_read_only(path)) {
@@ -72,7 +64,7 @@ impl Storage {
     }
 }
 
-/// An object of a bucket or a file of a web server, which is only read.
+/// An object of a bucket or a file of a web server, for reading.
 pub(crate) fn of_object(object: OpenedObject) -> Opened {
     let name = object.device.name().to_owned();
     let weak = "its server gives it no tag: a change is only seen by its time and length";
@@ -125,8 +117,8 @@ fn open_to_read(path: &Path) -> Result<FileDevice, OpenError> {
     FileDevice::open(path).map_err(|error| open_error(path, error))
 }
 
-/// Opens a file to be written; to be read, with the reason, when it does not allow more. That
-/// root may write to anything is no reason to write to what is marked as not to be written.
+/// Opens a file for writing; else for reading, with the reason. Root can write to anything, but
+/// does not write to files that are marked read-only.
 fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<String>), OpenError> {
     let name = path.display();
     if !origin.has_write_permission() {
@@ -146,5 +138,5 @@ fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<Str
     }
 }
 
-/// What the system says of files that may be read and not written.
+/// Errors of files that may be read but not written.
 const DENIED: [Errno; 4] = [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::TXTBSY];

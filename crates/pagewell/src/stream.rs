@@ -1,5 +1,5 @@
-//! Locations that are no files but streams: standard input, pipes and terminals. They are read to
-//! their end, once, as cat(1) does.
+//! Locations which are streams: standard input, pipes and terminals. Each is read to its end, once,
+//! as cat(1) does.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,20 +11,20 @@ use pagewell_tree::READ_BYTES;
 
 use crate::location::Location;
 
-/// A stream, open, and what it is called.
+/// An open stream, with its name.
 pub(crate) struct Stream {
     pub(crate) file: File,
     name: String,
 }
 
-/// The stream that a location means; nothing when it means a file.
+/// The stream that a location means; none for a file.
 pub(crate) fn of(location: &Location) -> anyhow::Result<Option<Stream>> {
     let Some(path) = location.plain_path() else {
         return Ok(None);
     };
     let name = location.shown();
     let bytes = path.as_os_str().as_encoded_bytes();
-    // What these lead to may have no name, or have been read in part.
+    // These may lead to files without a name, or that were read in part.
     let is_descriptor = bytes.starts_with(b"/dev/fd/") || bytes.starts_with(b"/proc/self/fd/");
     let opened = if matches!(bytes, b"-" | b"/dev/stdin") {
         std::io::stdin()
@@ -50,12 +50,12 @@ pub(crate) fn of(location: &Location) -> anyhow::Result<Option<Stream>> {
 }
 
 impl Stream {
-    /// An open file that is read from where it is.
+    /// An open file, to read from its position.
     pub(crate) fn new(file: File, name: String) -> Self {
         Self { file, name }
     }
 
-    /// Gives all bytes to `take`, and says how many they were.
+    /// Gives all bytes to `take`, and returns how many there were.
     pub(crate) fn read(
         mut self,
         take: &mut dyn FnMut(&[u8]) -> anyhow::Result<()>,

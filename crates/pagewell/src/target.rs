@@ -1,4 +1,4 @@
-//! Whose counters are shown: a process of this machine, or one behind an address.
+//! The process whose counters are shown: on this machine, or behind an address.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use pagewell_monitor::metrics::Snapshot;
 use crate::failure::usage;
 use crate::values;
 
-/// The variable that has the token where no file is named.
+/// The variable with the token, if no file is named.
 const TOKEN_VARIABLE: &str = "PAGEWELL_HTTP_TOKEN";
 
 /// Without either: the only one that runs here.
@@ -46,7 +46,6 @@ pub(crate) struct ProcessArguments {
 }
 
 impl ProcessArguments {
-    /// The server that is meant.
     pub(crate) fn server(&self) -> anyhow::Result<Peer> {
         let mut servers = peers();
         servers.retain(|peer| peer.kind == "serve");
@@ -54,16 +53,13 @@ impl ProcessArguments {
     }
 }
 
-/// One that counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// With the token that it asks for.
     Address(SocketAddr, Option<Secret>),
     Process(Peer),
 }
 
 impl TargetArguments {
-    /// The one that is meant.
     pub(crate) fn target(&self) -> anyhow::Result<Target> {
         match self.connect {
             Some(address) => Ok(Target::Address(address, self.token()?)),
@@ -84,8 +80,8 @@ impl TargetArguments {
     }
 }
 
-/// The process that is meant of those that are `what`; where none runs, the message ends with the
-/// `advice`.
+/// The process that is meant among `peers`, each a `what`; where none runs, the message ends with
+/// the `advice`.
 fn choose(
     mut peers: Vec<Peer>,
     process: Option<u32>,
@@ -111,7 +107,6 @@ fn choose(
 }
 
 impl Target {
-    /// Its counters.
     pub(crate) fn counters(&self) -> anyhow::Result<Snapshot> {
         match self {
             Self::Process(peer) => peer.counters(),

@@ -1,4 +1,4 @@
-//! Points in time as text: ISO 8601 in UTC, so that a listing reads the same everywhere.
+//! Points in time as text: ISO 8601 in UTC, everywhere the same.
 
 use pagewell_base::calendar::seconds_text as civil;
 use pagewell_fs::Timestamp;

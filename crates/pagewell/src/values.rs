@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use pagewell_monitor::http::place::Place;
 
-/// The port of `serve --http` and `counters --connect` when none is given.
+/// The port of `serve --http` and `counters --connect` without a given one.
 pub(crate) const DEFAULT_PORT: u16 = 20491;
 
-/// What the first word behind `pagewell bench` may be, for shells to complete.
+/// The first words behind `pagewell bench`, for completion.
 pub const BENCH_WORDS: [&str; 8] = [
     "hsfs",
     "seekreadwrite",
@@ -20,7 +20,7 @@ pub const BENCH_WORDS: [&str; 8] = [
     "read",
 ];
 
-/// Parses one of a few words: each with what it stands for, and what help says of it.
+/// Parses one of a few words: each with its value, and a line for help.
 pub(crate) fn choice<T: Clone + Send + Sync>(
     words: &'static [(&'static str, T, &'static str)],
 ) -> impl TypedValueParser<Value = T> {
@@ -33,7 +33,7 @@ pub(crate) fn choice<T: Clone + Send + Sync>(
 }
 
 /// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets,
-/// and one of a link with its interface.
+/// and a link-local one with its interface.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let form = "an address is like 127.0.0.1, 127.0.0.1:20491, [::1]:20491 or localhost:20491";
     let bare = text
@@ -52,7 +52,7 @@ pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// Parses where HTTP is served: `unix:PATH`, or as [`parse_address`] does.
+/// Parses where to serve HTTP: `unix:PATH`, or as [`parse_address`].
 pub(crate) fn parse_http_place(text: &str) -> Result<Place, String> {
     match text.strip_prefix("unix:") {
         Some("") => Err("a path is wanted, as in unix:/run/pagewell/http".to_owned()),
@@ -63,7 +63,6 @@ pub(crate) fn parse_http_place(text: &str) -> Result<Place, String> {
     }
 }
 
-/// Parses `HOST:PORT`.
 pub(crate) fn parse_address_and_port(text: &str) -> Result<SocketAddr, String> {
     parse_with_port(
         text,
@@ -86,17 +85,16 @@ fn parse_with_port(text: &str, form: &str) -> Result<SocketAddr, String> {
     resolve(host, port, form)
 }
 
-/// Whether this is an address of IPv6 with the interface that it is of, such as `fe80::1%eth0`.
+/// Whether this is an IPv6 address with its interface, such as `fe80::1%eth0`.
 fn is_of_link(host: &str) -> bool {
     host.split_once('%')
         .is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok())
 }
 
-/// The address of a name: one of IPv4 where there is one, since that is what is served and asked
-/// when nothing is said.
+/// The address of a name: one of IPv4 if it has any, as the defaults are of IPv4.
 fn resolve(host: &str, port: u16, form: &str) -> Result<SocketAddr, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    // Digits and dots alone are meant to be an address, and the resolver would take `1` for one.
+    // Digits and dots alone are meant as an address, and the resolver would take `1` for one.
     let is_number = host
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');
@@ -122,7 +120,7 @@ fn look_up(host: &str, port: u16) -> Result<SocketAddr, String> {
 ///
 /// # Errors
 ///
-/// What is not such a number; the text says what is wanted.
+/// Any other text; the error says what is wanted.
 pub fn parse_count(text: &str, most: u32) -> Result<u32, String> {
     let number = text
         .parse()
@@ -131,7 +129,6 @@ pub fn parse_count(text: &str, most: u32) -> Result<u32, String> {
     number.ok_or_else(|| format!("a number from 1 to {most} is wanted"))
 }
 
-/// Parses the number of a user or a group.
 pub(crate) fn parse_id(text: &str) -> Result<u32, String> {
     text.parse()
         .map_err(|_| format!("a number from 0 to {} is wanted", u32::MAX))

@@ -9,11 +9,10 @@ use pagewell_source_object::Writing;
 
 use crate::values::choice;
 
-/// Of the staging folder, where no size was given.
+/// The size of the staging folder, if none was given.
 const STAGING_BYTES: u64 = 10 << 30;
 /// Less would not take one write.
 const STAGING_BYTES_MIN: u64 = 1 << 20;
-/// Names in the state directory.
 const STAGING: &str = "staging";
 const PROBES: &str = "probes";
 
@@ -36,17 +35,15 @@ pub(crate) struct WritingArguments {
     object_writes: Option<ObjectWrites>,
 }
 
-/// Which buckets are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ObjectWrites {
-    /// Where no change is lost.
+    /// Those where no change is lost.
     #[default]
     Guarded,
-    /// Where one may be, too.
+    /// Also those where a change may be lost.
     Unguarded,
 }
 
-/// The words for it.
 pub(crate) const OBJECT_WRITES: [(&str, ObjectWrites, &str); 2] = [
     (
         "guarded",
@@ -61,7 +58,6 @@ pub(crate) const OBJECT_WRITES: [(&str, ObjectWrites, &str); 2] = [
 ];
 
 impl WritingArguments {
-    /// Those that were resolved.
     pub(crate) fn new(
         staging_dir: Option<PathBuf>,
         staging_dir_size: Option<u64>,
@@ -74,22 +70,20 @@ impl WritingArguments {
         }
     }
 
-    /// The staging folder that was asked for.
     pub(crate) fn staging_dir(&self) -> Option<&Path> {
         self.staging_dir.as_deref()
     }
 
-    /// What it may take, where that was said.
     pub(crate) fn staging_dir_size(&self) -> Option<u64> {
         self.staging_dir_size
     }
 
-    /// Which buckets are written, where that was said.
+    /// Which buckets to write, if given.
     pub(crate) fn object_writes(&self) -> Option<ObjectWrites> {
         self.object_writes
     }
 
-    /// Sets what `-o NAME=VALUE` says; returns whether it is one of these.
+    /// Sets an option of `-o NAME=VALUE`; returns whether it is one of these.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
         match name {
             "staging_dir" if value.is_empty() => return Err("a directory is wanted".to_owned()),
@@ -106,7 +100,7 @@ impl WritingArguments {
         Ok(true)
     }
 
-    /// These, and the others where they say nothing.
+    /// These, with the others for what is unset.
     pub(crate) fn or(self, others: &Self) -> Self {
         Self {
             staging_dir: self.staging_dir.or_else(|| others.staging_dir.clone()),
@@ -115,7 +109,7 @@ impl WritingArguments {
         }
     }
 
-    /// What it takes to write to a bucket; state is kept in this directory, if there is one.
+    /// What writing to a bucket needs; state is kept in this directory, if there is one.
     pub(crate) fn writing(
         &self,
         state_directory: Option<&Path>,
@@ -136,11 +130,7 @@ impl WritingArguments {
     }
 }
 
-/// A size that the folder can work with.
-///
-/// # Errors
-///
-/// It is none, or too small.
+/// Parses a size that is enough for the folder.
 pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     match size::parse_positive(text)? {
         bytes if bytes < STAGING_BYTES_MIN => Err(format!("{text} is too small: 1m or more")),
@@ -148,7 +138,7 @@ pub(crate) fn parse_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Where the answers of stores are kept.
+/// The folder for answers of stores.
 pub(crate) fn kept_probes(state_directory: &Path) -> PathBuf {
     state_directory.join(PROBES)
 }

@@ -1,5 +1,5 @@
-//! All regular files below a directory: several threads work on them ahead, and what came of it is
-//! settled in the order of the names.
+//! All regular files below a directory: threads work on them ahead, and the results are settled in
+//! the order of the names.
 
 use pagewell_fs::{Entry, FileType, Result};
 use pagewell_tree::pipeline::{self, Width, Worker};
@@ -7,7 +7,6 @@ use pagewell_tree::walk::{Next, Step, walk};
 
 use crate::location::Place;
 
-/// A file, or a failure of the walk.
 struct Item<T> {
     path: Vec<u8>,
     found: Result<Entry>,
@@ -24,9 +23,9 @@ impl<T> Item<T> {
     }
 }
 
-/// Walks below `start`. `ahead` works on a file, or leaves it alone, on any thread, or nothing does
-/// without a width; `settle` gets the path of each file with that in order, and what cannot be
-/// listed. The first error of it ends the walk.
+/// Walks below `start`. With a width, threads call `ahead` for each file, which may leave it alone.
+/// `settle` gets in order the path of each file with that, and what cannot be listed; its first
+/// error ends the walk.
 pub(super) fn each_file<T: Send>(
     (place, start): (&Place, &Entry),
     width: Option<Width>,
@@ -34,7 +33,6 @@ pub(super) fn each_file<T: Send>(
     mut settle: impl FnMut(&[u8], Result<(Entry, Option<T>)>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let worker = || -> Worker<'_, Item<T>> {
-        // Memory for what is read.
         let mut buffer = Vec::new();
         Box::new(move |items| {
             for item in items {

@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::failure::Outcome;
 
-/// What has the experiments; installed beside this program.
+/// Has the experiments; installed beside this program.
 const PROGRAM: &str = "pagewell-bench";
 
 /// Measure: repeat well-known reports of slow storage, baseline against enhanced.
@@ -34,7 +34,7 @@ pub(crate) struct BenchArguments {
     arguments: Vec<OsString>,
 }
 
-/// Becomes that program. Comes back only when it cannot be started.
+/// Becomes that program. Returns only when it cannot be started.
 pub(crate) fn run(arguments: &BenchArguments) -> anyhow::Result<Outcome> {
     let here = std::env::current_exe().context("this program's path")?;
     let beside = here.with_file_name(PROGRAM);

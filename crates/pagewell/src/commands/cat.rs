@@ -21,8 +21,8 @@ use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
-/// Of larger files nothing is read ahead. With it, what was read and not written fits into few MiB
-/// of memory, which is none of the cache: what waits there would keep the next from being read.
+/// Larger files are not read ahead. What was read and not yet written then fits into few MiB
+/// outside the cache: pages that wait there would keep the next ones from being read.
 const SMALL_BYTES: u32 = 64 << 10;
 
 /// Write files to standard output, one after the other.
@@ -48,13 +48,12 @@ pub(crate) struct CatArguments {
     engine: EngineArguments,
 }
 
-/// Writes payloads to standard output.
 struct Writer {
-    /// Standard output without its buffer, which would look for newlines in data.
+    /// Standard output without its buffer, which would look for newlines.
     out: File,
-    /// What that is, when it is a file.
+    /// The output, when it is a file.
     output: Option<FileIdentity>,
-    /// Whether the kernel moves bytes of a file there without a copy in user space.
+    /// Whether sendfile(2) works to the output.
     sends_files: bool,
     buffer: Vec<u8>,
     /// Pages not written yet, in order: many small files leave with one system call.
@@ -63,14 +62,13 @@ struct Writer {
     progress: Progress,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
     write_all(&locations, arguments.recursive, &engine)
 }
 
-/// [`run`] for a program that measures: with a cache of this size whose settings `change` has
+/// [`run`] for a program that measures: with a cache of this size, settings that `change` has
 /// changed, and a layer over the device of each image.
 pub fn read(
     locations: &[OsString],
@@ -106,15 +104,14 @@ fn write_all(locations: &[Location], recursive: bool, engine: &Engine) -> anyhow
             Err(error) => Err(error),
         };
         writer.settle(written)?;
-        // The next place may be one that does not answer.
+        // The next place may be slow.
         writer.write_gathered()?;
     }
     Ok(writer.progress.outcome())
 }
 
 impl Writer {
-    /// Reports and counts a failure, unless it is of the output: without that there is nothing
-    /// to go on for.
+    /// Reports and counts a failure. One of the output ends the work.
     fn settle(&mut self, written: anyhow::Result<()>) -> anyhow::Result<()> {
         match written {
             Err(error) if !error.is::<OutputFailed>() => {
@@ -127,7 +124,7 @@ impl Writer {
         }
     }
 
-    /// Refuses to read what is written to: its end would move away.
+    /// Refuses to read the output: its end would move away.
     fn refuse_output(
         &mut self,
         input: Option<FileIdentity>,
@@ -143,7 +140,6 @@ impl Writer {
         }
     }
 
-    /// Writes what a stream has.
     fn stream(&mut self, stream: Stream, shown: &str) -> anyhow::Result<()> {
         self.refuse_output(FileIdentity::of_open(&stream.file), &|| shown.to_owned())?;
         self.write_gathered()?;
@@ -151,7 +147,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a file, or all files below a directory.
     fn object(&mut self, place: &Place, entry: &Entry, recursive: bool) -> anyhow::Result<()> {
         match entry.attributes.file_type {
             FileType::Regular => {
@@ -175,8 +170,8 @@ impl Writer {
 
     /// Writes all regular files below a directory.
     ///
-    /// Where each file waits for the system or for a server, threads read the next ones ahead. In
-    /// an image the page cache does that by itself.
+    /// Threads read the next files ahead where each waits for the system or a server. In an image
+    /// the page cache does that by itself.
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
         let width = (!place.is_alone()).then(|| place.width());
@@ -202,7 +197,7 @@ impl Writer {
         })
     }
 
-    /// Writes a file, of which the first read may have been made.
+    /// Writes a file; `first` is its first read, if one was made.
     fn file(
         &mut self,
         label: &dyn Fn() -> Vec<u8>,
@@ -223,7 +218,7 @@ impl Writer {
         }
     }
 
-    /// Writes a payload, or keeps it to be written with the next ones, and says how many bytes it
+    /// Writes a payload, or keeps it to be written with the next ones. Returns how many bytes it
     /// had, fewer than promised when the file was cut meanwhile. `shown` is the name of its file.
     fn payload(&mut self, payload: &Payload, shown: &dyn Fn() -> String) -> anyhow::Result<u64> {
         if let Payload::Pages(pages) = payload {
@@ -260,9 +255,8 @@ impl Writer {
         self.copied(payload, shown)
     }
 
-    /// Has the kernel move bytes of a file, and says how many there were. As an error how many,
-    /// where it cannot move more or something failed: reading and writing the rest tells which side
-    /// it is.
+    /// Moves bytes of a file by sendfile(2), and returns how many there were. The error is how many
+    /// were moved before it failed: reading and writing the rest tells which side is at fault.
     fn send(&mut self, file: &OpenFile, offset: u64, length: u32) -> Result<u32, u32> {
         let mut sent = 0;
         while self.sends_files && sent < length {
@@ -272,7 +266,7 @@ impl Writer {
                 // A pipe takes less than there is.
                 Ok(count) => sent += u32::try_from(count).unwrap_or(length),
                 Err(Errno::INTR) => {}
-                // A terminal, a file opened for appending: not for sendfile(2).
+                // For a terminal or a file opened for appending.
                 Err(Errno::INVAL | Errno::NOSYS) => self.sends_files = false,
                 Err(_) => break,
             }
@@ -280,7 +274,7 @@ impl Writer {
         if sent == length { Ok(sent) } else { Err(sent) }
     }
 
-    /// Writes a payload by way of the buffer, and says how many bytes it had.
+    /// Writes a payload through the buffer, and returns how many bytes it had.
     fn copied(&mut self, payload: &Payload, shown: &dyn Fn() -> String) -> anyhow::Result<u64> {
         self.buffer.resize(READ_BYTES as usize, 0);
         let got = payload.copy_to(&mut self.buffer, true);
@@ -290,7 +284,7 @@ impl Writer {
         Ok(got as u64)
     }
 
-    /// Writes what was gathered, and returns its pages to the cache.
+    /// Writes the gathered pages, and returns them to the cache.
     fn write_gathered(&mut self) -> Result<(), OutputFailed> {
         let pages = self.gathered.iter().map(|page| &**page);
         let written = write_slices(pages, |_, slices| rustix::io::writev(&self.out, slices));
@@ -300,7 +294,7 @@ impl Writer {
     }
 }
 
-/// Reads a small file; what is in pages of the cache is copied out of it.
+/// Reads a small file; bytes in pages of the cache are copied.
 fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
     let mut piece = reader.read(0, SMALL_BYTES)?;
     if let Payload::Pages(_) = piece.payload {
@@ -312,7 +306,7 @@ fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
     Ok(piece)
 }
 
-/// Pages and bytes that wait at most: as many make the system call cheap, and a program that reads
-/// the output of a slow source waits for no more than these.
+/// What waits at most: enough to make the system call cheap, and little for a reader of a slow
+/// source to wait for.
 const GATHERED_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 256 << 10;

@@ -49,7 +49,6 @@ pub(crate) struct CheckArguments {
     engine: EngineArguments,
 }
 
-/// What was found in one image.
 #[derive(Serialize)]
 struct CheckJson {
     source: String,
@@ -62,7 +61,7 @@ struct CheckJson {
     trees: Vec<TreeJson>,
     /// By offset in the image.
     violations: Vec<ViolationJson>,
-    /// Further ones, which are only counted.
+    /// Those which are only counted.
     violations_more: u64,
     /// Whether all that the image should hold can be read.
     is_readable: bool,
@@ -79,11 +78,11 @@ struct TreeJson {
     links: u64,
     others: u64,
     bytes: u64,
-    /// Names of objects with named streams, and with extended attributes, that are not shown.
+    /// Names of objects with named streams, and with extended attributes, which are not shown.
     with_streams: u64,
     with_attributes: u64,
     unreadable: TroublesJson,
-    /// What it has and the tree that is served lacks.
+    /// What the served tree lacks.
     only_there: TroublesJson,
 }
 
@@ -108,7 +107,6 @@ struct ViolationJson {
     text: String,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     let is_remote = |text: &OsString| Source::parse(text).is_ok_and(|source| source.is_remote());
     let is_remote = arguments.sources.iter().any(is_remote);

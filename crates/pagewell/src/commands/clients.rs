@@ -15,7 +15,6 @@ use crate::failure::Outcome;
 use crate::output;
 use crate::target::TargetArguments;
 
-/// The intervals that can be had.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// List the clients of a running server.
@@ -46,7 +45,6 @@ pub(crate) struct ClientsArguments {
     json: bool,
 }
 
-/// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
     interval_seconds: f64,
@@ -54,7 +52,6 @@ struct Document<'a> {
     clients: &'a [Client],
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &ClientsArguments) -> anyhow::Result<Outcome> {
     let target = arguments.target.target()?;
     let before = target.counters()?;
@@ -104,7 +101,6 @@ fn table(now: &Snapshot, seconds: f64) -> String {
     for row in &rows {
         let mut line = String::new();
         for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
-            // Names to the left, numbers to the right.
             let _ = match at {
                 0..3 => write!(line, "{cell:<width$}  "),
                 _ => write!(line, "{cell:>width$}  "),
@@ -116,7 +112,7 @@ fn table(now: &Snapshot, seconds: f64) -> String {
     text
 }
 
-/// A line for each export, or one for a client that has asked for nothing.
+/// A line for each export, or one for a client without any.
 fn rows(client: &Client, seconds: f64) -> Vec<[String; 9]> {
     let none = ExportUse {
         export: String::new(),

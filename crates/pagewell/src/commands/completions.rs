@@ -25,10 +25,9 @@ pub(crate) struct CompletionsArguments {
     shell: Shell,
 }
 
-/// Runs the command, for this program.
 pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow::Result<Outcome> {
     let mut script = Vec::new();
-    // The program that measures has these; this one takes any word for it.
+    // `pagewell-bench` has these; this program takes any word.
     let words = PossibleValuesParser::new(BENCH_WORDS);
     let bench =
         |bench: Command| bench.mut_arg("arguments", |words_of| words_of.value_parser(words));
@@ -38,7 +37,7 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
         script.extend(places(program).into_bytes());
     }
     if arguments.shell == Shell::Fish {
-        // Its generator leaves out what is no option.
+        // The generator leaves out what is no option.
         let words = BENCH_WORDS.join(" ");
         let line =
             format!("complete -c pagewell -n '__fish_seen_subcommand_from bench' -fa '{words}'\n");
@@ -59,19 +58,18 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
 
 /// What the generated script for bash lacks: names of files, and of what is inside an image.
 ///
-/// The generated function offers options and the placeholders of arguments. Here the words that
-/// are places are completed first, and placeholders are taken out of what it offers. bash takes
-/// `debian.iso::/boot` for three words, since a colon separates words (COMP_WORDBREAKS): the whole
-/// is found in the line, and what is offered is the rest behind the last colon.
+/// The generated function offers options and the placeholders of arguments. These functions
+/// complete places first, and take the placeholders out. bash takes `debian.iso::/boot` for three
+/// words, since a colon separates words (COMP_WORDBREAKS): the whole is taken from the line, and
+/// the offer is the rest behind the last colon.
 ///
-/// The functions are for a definition of the program: which commands take places, and which options
-/// take a value, is read from it.
+/// Which commands take places, and which options take a value, is read from `program`.
 fn places(program: &clap::Command) -> String {
     let mut options: Vec<String> = program
         .get_subcommands()
         .flat_map(clap::Command::get_arguments)
         .filter(|argument| !argument.is_positional() && argument.get_action().takes_values())
-        // One whose value may be left out has it behind an equals sign.
+        // An optional value is behind an equals sign.
         .filter(|argument| !argument.is_require_equals_set())
         .flat_map(|argument| {
             let long = argument.get_long().map(|name| format!("--{name}"));
@@ -81,7 +79,7 @@ fn places(program: &clap::Command) -> String {
         .collect();
     options.sort();
     options.dedup();
-    // A letter that is a flag of another command is no option with a value everywhere.
+    // The same letter may be a flag of another command.
     options.retain(|option| option.starts_with("--"));
     let starts = KINDS.iter().filter(|kind| !kind.prefix.is_empty());
     let starts: Vec<String> = starts.map(|kind| kind.start()).collect();
@@ -91,7 +89,6 @@ fn places(program: &clap::Command) -> String {
         .replace("@OPTIONS@", &options.join("|"))
 }
 
-/// The commands that take places.
 fn place_commands(program: &clap::Command) -> Vec<&str> {
     let is_place = |argument: &clap::Arg| {
         use clap::ValueHint::{AnyPath, DirPath};

@@ -71,7 +71,6 @@ struct ShowArguments {
     serve: ServeArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &ConfigArguments) -> anyhow::Result<Outcome> {
     match &arguments.command {
         ConfigCommand::Check(arguments) => check(arguments),
@@ -117,7 +116,7 @@ fn check(arguments: &CheckArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// A file, unless anything is wrong with it or its mounts.
+/// The file, unless it or its mounts have a mistake.
 fn with(
     file: Result<ConfigurationFile, Mistakes>,
     of_mounts: Mistakes,

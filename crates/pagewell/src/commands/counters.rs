@@ -13,7 +13,6 @@ use crate::failure::Outcome;
 use crate::output;
 use crate::target::TargetArguments;
 
-/// The intervals that can be had.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(24);
 
 /// Show the counters of a running server or mount.
@@ -47,7 +46,6 @@ pub(crate) struct CountersArguments {
     json: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
     let target = arguments.target.target()?;
     let mut next = Instant::now();
@@ -64,7 +62,7 @@ pub(crate) fn run(arguments: &CountersArguments) -> anyhow::Result<Outcome> {
         };
         earlier = Some(now);
         next += interval;
-        // After a stop one look shows what was missed, not as many as there would have been.
+        // After a stop (SIGSTOP) one look shows what was missed.
         if next < Instant::now() {
             next = Instant::now() + interval;
         }

@@ -101,7 +101,7 @@ pub(crate) struct CpArguments {
     writing: WritingArguments,
 }
 
-/// What of -L, -H, -P, -d and -a was given last.
+/// Which of -L, -H, -P, -d and -a was given last.
 #[derive(Debug)]
 struct DereferenceArguments {
     last: Option<Dereference>,
@@ -199,9 +199,8 @@ impl CpArguments {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
-    // Opening a directory sets it to 0: modes are then those that are asked for.
+    // Opening a directory sets the umask to 0: modes are then those that are asked for.
     let umask = rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode();
     let locations = Location::parse_all(&arguments.locations)?;
     let Some((target, sources)) = locations.split_last() else {
@@ -240,8 +239,8 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
     copier.finish().with_context(|| target.shown())
 }
 
-/// Opens what is copied to. Where a file is forced that cannot be written, a link to it is what is
-/// in the way, and is removed.
+/// Opens the target. With `forces`, a file that cannot be written is opened without following a
+/// link to it, and the link is removed.
 fn open_target(location: &Location, forces: bool, engine: &Engine) -> anyhow::Result<Place> {
     let target = location.open(Follow::Always, Purpose::Fill, engine)?;
     let file = target.entry.filter(|entry| {
@@ -255,7 +254,7 @@ fn open_target(location: &Location, forces: bool, engine: &Engine) -> anyhow::Re
     }
 }
 
-/// Refuses what is copied only when it is asked for.
+/// Refuses what is copied only on request.
 fn check(place: &Place, entry: &Entry, arguments: &CpArguments) -> anyhow::Result<()> {
     let recursive = arguments.is_recursive();
     match entry.attributes.file_type {

@@ -25,7 +25,6 @@ pub(crate) struct DisconnectArguments {
     address: IpAddr,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &DisconnectArguments) -> anyhow::Result<Outcome> {
     let server: Peer = arguments.process.server()?;
     let ended = server.disconnect(arguments.address)?;

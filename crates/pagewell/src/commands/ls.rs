@@ -100,7 +100,6 @@ enum JsonForm {
     Lines,
 }
 
-/// Threads that list directories ahead.
 const LISTERS: usize = 3;
 
 /// A directory, or a location that is not one, in the JSON document.
@@ -111,7 +110,6 @@ struct DirectoryJson {
     entries: Vec<EntryJson>,
 }
 
-/// A line.
 #[derive(Serialize)]
 struct LineJson<'a> {
     #[serde(flatten)]
@@ -140,7 +138,6 @@ struct Lister<'a> {
     json: Vec<DirectoryJson>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
@@ -178,13 +175,13 @@ pub(crate) fn run(arguments: &LsArguments) -> anyhow::Result<Outcome> {
 
 impl Lister<'_> {
     fn fail(&mut self, text: &str) {
-        // What was listed before comes before the message when both go to one terminal.
+        // On a terminal the message is to follow what was listed before it.
         let _ = self.out.flush();
         self.failures += 1;
         report(text);
     }
 
-    /// Lists all of them. An error is one of the output: others are reported.
+    /// Lists all. Errors of the output are returned, others reported.
     fn list(
         &mut self,
         others: &[(Place, Entry)],
@@ -270,7 +267,7 @@ impl Lister<'_> {
         self.lines(tree, &names)
     }
 
-    /// Names come sorted by their bytes, and those that are equal otherwise stay so.
+    /// Sorts names that are in the order of their bytes; the sort is stable.
     fn sort(&self, names: &mut [&Listed]) {
         let attributes = |listed: &Listed| listed.entry.as_ref().ok().map(|entry| entry.attributes);
         if self.arguments.by_time {
@@ -312,7 +309,7 @@ impl Lister<'_> {
         Ok(())
     }
 
-    /// What a symbolic link leads to. That it cannot be read is reported.
+    /// The target of a symbolic link. A failure is reported.
     fn target(&mut self, tree: &Tree, listed: &Listed) -> Option<Vec<u8>> {
         let link = listed.entry.as_ref().ok().filter(|_| is_link(listed))?;
         let target = tree.link_target(&link.id);
@@ -321,7 +318,6 @@ impl Lister<'_> {
             .ok()
     }
 
-    /// A name as it is, or escaped on a terminal.
     fn name(&mut self, name: &[u8]) -> std::io::Result<()> {
         if self.escape {
             self.out.write_all(escape::text(name).as_bytes())
@@ -372,7 +368,7 @@ fn label(place: &Place, path: &[u8]) -> Vec<u8> {
     }
 }
 
-/// What stands before the names, and how wide it is.
+/// The columns before the names, and their widths.
 #[derive(Clone, Copy, Default)]
 struct Columns {
     long: bool,
@@ -386,7 +382,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// The columns that are asked for, wide enough for all of these.
+    /// The columns that are asked for, wide enough for `all`.
     fn of<'a>(arguments: &LsArguments, all: impl Iterator<Item = &'a Attributes>) -> Self {
         let mut widths = Self {
             long: arguments.long,
@@ -404,12 +400,11 @@ impl Columns {
         widths
     }
 
-    /// Whether there are any.
     fn are_any(self) -> bool {
         self.long || self.inode
     }
 
-    /// All of them, and the space behind.
+    /// All of them, with the space behind.
     fn text(self, attributes: &Attributes) -> String {
         let Self {
             file_id,
@@ -437,7 +432,6 @@ impl Columns {
         text
     }
 
-    /// The size, or the numbers of a device.
     fn size_text(self, attributes: &Attributes) -> String {
         if is_device(attributes) {
             format!("{}, {}", attributes.device.0, attributes.device.1)

@@ -14,8 +14,8 @@ const SOURCES: &str = include_str!("man/pagewell-sources.7");
 /// The line of it where the kinds belong.
 const KINDS: &str = ".\\\" KINDS\n";
 
-/// What pages tell before the examples, beside the help. Before each section stands a line that
-/// names its pages: commands, `pagewell` for that of the program, or `every`.
+/// Sections before the examples, beside the help. A line before each names its pages: commands,
+/// `pagewell` for that of the program, or `every`.
 const SECTIONS: &str = include_str!("man/sections.roff");
 
 /// Print the manual page of the program, or write the pages of all commands to a directory.
@@ -31,7 +31,6 @@ pub(crate) struct ManArguments {
     directory: Option<PathBuf>,
 }
 
-/// Runs the command, for this program.
 pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::Result<Outcome> {
     let program = built(program);
     let pages = pages(&program);
@@ -74,13 +73,11 @@ fn built(definition: clap::Command) -> clap::Command {
     definition
 }
 
-/// One page of section 1.
 struct Page<'a> {
     name: String,
     definition: &'a clap::Command,
 }
 
-/// The page of the program, and those of all commands.
 fn pages(program: &clap::Command) -> Vec<Page<'_>> {
     let mut pages = vec![Page {
         name: "pagewell".to_owned(),
@@ -95,7 +92,6 @@ fn pages(program: &clap::Command) -> Vec<Page<'_>> {
     pages
 }
 
-/// The page of a command, and those of its own commands.
 fn pages_of(name: String, definition: &clap::Command) -> Vec<Page<'_>> {
     let parts = definition
         .get_subcommands()
@@ -112,14 +108,14 @@ fn pages_of(name: String, definition: &clap::Command) -> Vec<Page<'_>> {
 }
 
 impl Page<'_> {
-    /// What clap_mangen calls EXTRA are our examples, whose lines are to stay lines.
+    /// What clap_mangen calls EXTRA are our examples, whose lines stay lines.
     fn render(&self, all: &[Self]) -> std::io::Result<Vec<u8>> {
         let mut page = Vec::new();
-        // What the short help leaves out, clap_mangen would name without a word.
+        // clap_mangen would name without a word what the short help leaves out.
         let definition = self.definition.clone();
         let definition = definition.mut_args(|argument| argument.hide_short_help(false));
         Man::new(definition).render(&mut page)?;
-        // What is behind the name of the program.
+        // The command, behind the name of the program.
         let command = self.name.split('-').nth(1);
         let before = before_examples(command);
         let names: Vec<String> = all.iter().map(|page| page.name.clone()).collect();
@@ -160,8 +156,7 @@ fn write(directory: &Path, name: &str, page: &[u8]) -> anyhow::Result<()> {
     std::fs::write(&path, page).with_context(|| path.display().to_string())
 }
 
-/// Where section 7 goes: each section has a directory of its own, and a caller that names man1
-/// has them beside each other.
+/// Where section 7 goes: man7 beside a directory that is called man1, else the same directory.
 fn beside(directory: &Path) -> PathBuf {
     match directory.parent() {
         Some(parent) if directory.ends_with("man1") => parent.join("man7"),
@@ -169,7 +164,7 @@ fn beside(directory: &Path) -> PathBuf {
     }
 }
 
-/// The sections that stand before the examples, for a command (none for the program itself).
+/// The sections before the examples; `command` is none for the program itself.
 fn before_examples(command: Option<&str>) -> String {
     let page = command.unwrap_or("pagewell");
     let sections = SECTIONS
@@ -180,7 +175,7 @@ fn before_examples(command: Option<&str>) -> String {
     texts.map(|(_, text)| text).collect()
 }
 
-/// The last section: the pages around this one, by their names.
+/// The last section: related pages.
 fn see_also(page: &str, command: Option<&str>, all: &[String]) -> String {
     let mut names: Vec<String> = match command {
         None => all.to_vec(),

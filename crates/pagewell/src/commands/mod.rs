@@ -1,4 +1,4 @@
-//! The commands: each a file with its arguments and what it does.
+//! The commands: a file each, with its arguments.
 
 mod below;
 pub(crate) mod bench;
@@ -58,7 +58,6 @@ pub(crate) enum Command {
     SandboxProbe(Box<sandbox_probe::SandboxProbeArguments>),
 }
 
-/// Runs a command of `program`.
 pub(crate) fn run(command: &Command, program: fn() -> clap::Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Serve(arguments) => serve::run(arguments),

@@ -37,10 +37,9 @@ use crate::signals;
 use crate::source::Source;
 use crate::values;
 
-/// Programs that a message names at most.
 const USERS_NAMED_MAX: usize = 5;
 
-/// How often to look whether it has ended.
+/// How often to look whether the mount has ended.
 const TICK: Duration = Duration::from_secs(1);
 /// Mount a source through FUSE.
 ///
@@ -145,14 +144,13 @@ const NO_LOG: &str =
 const NO_WRITE_BACK: &str = "its length is fixed, so that the kernel keeps no written data of it: \
                              what goes past the end would be lost";
 
-/// Why waiting for a mount ends.
 enum Event {
     Signal,
     Ended(std::io::Result<()>),
 }
 
 impl MountArguments {
-    /// What is wanted of the mount.
+    /// The options that the mount is to have.
     pub(super) fn wanted(&self, chosen: &Chosen) -> anyhow::Result<Wanted> {
         let options = Options {
             read_only: self.read_only,
@@ -171,7 +169,7 @@ impl MountArguments {
         Ok(wanted)
     }
 
-    /// What is shown where, to this machine alone.
+    /// The page, for this machine alone.
     fn page(&self, wanted: &Wanted) -> anyhow::Result<HttpArguments> {
         if let Some(http) = wanted.http.as_ref().and_then(Place::reachable) {
             return Err(usage(format!(
@@ -185,7 +183,6 @@ impl MountArguments {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     arguments.log.begin()?;
     if arguments.all {
@@ -253,7 +250,8 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     tell_ending(mounted.place(), written, control, log)
 }
 
-/// The process in the background, where it goes there; the other one ends here when that is ready.
+/// The process in the background, if the command goes there; the parent ends here when the child is
+/// ready.
 fn detached(foreground: bool) -> anyhow::Result<Option<background::Child>> {
     if foreground {
         return Ok(None);
@@ -264,7 +262,7 @@ fn detached(foreground: bool) -> anyhow::Result<Option<background::Child>> {
     }
 }
 
-/// Looks at the place before anything is opened, and makes it free.
+/// Looks at the place before anything is opened, and frees it.
 fn prepare(chosen: &Chosen, wanted: &Wanted, engine: &Engine) -> anyhow::Result<()> {
     let folders = engine.folders(chosen.source.is_object() && !wanted.options.read_only);
     let folders = folders.iter().map(|(option, folder)| (*option, &**folder));
@@ -284,7 +282,7 @@ fn engine_for(
     Ok(cache(&engine)?.with_writing(&wanted.writing, None))
 }
 
-/// Lets who started it go on; from then on a background process has the system log alone.
+/// Lets the caller go on; from then on a background process has the system log alone.
 fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Option<SystemLog>> {
     match side {
         Some(child) => {
@@ -294,7 +292,7 @@ fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Op
         None => {
             let shown = place.as_os_str().as_encoded_bytes();
             output::print(&[b"ready ", shown, b"\n"].concat())?;
-            // Of one in the background the service manager would not believe it.
+            // The service manager would not believe a background process.
             let notifier = Notifier::from_environment();
             notifier.ready(&format!("mounted at {}", place.display()));
             Ok(None)
@@ -302,7 +300,7 @@ fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Op
     }
 }
 
-/// A line on how to come to a file system that is in the only file of a mount.
+/// A line on how to reach a file system that is in the only file of a mount.
 fn how_to_reach_inside(place: &Path, name: &[u8], read_only: bool) -> String {
     let file = place.join(OsStr::from_bytes(name));
     let file = mount_commands::quoted(&escape::text(file.as_os_str().as_bytes()));
@@ -313,7 +311,7 @@ fn how_to_reach_inside(place: &Path, name: &[u8], read_only: bool) -> String {
     )
 }
 
-/// Tells how it ended to `pagewell umount`, and to the system log or the caller.
+/// Reports the end to `pagewell umount`, and to the system log or the caller.
 fn tell_ending(
     place: &Path,
     written: anyhow::Result<()>,
@@ -342,7 +340,7 @@ fn tell_ending(
     Ok(Outcome::from_failures(u64::from(lost.is_some())))
 }
 
-/// Lets `pagewell umount` ask how it ends.
+/// Lets `pagewell umount` ask how the mount ends.
 fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
     let entry = mounted_on(mounted.place())?;
     let watched = Arc::downgrade(mounted);
@@ -358,8 +356,7 @@ fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
     }
 }
 
-/// Waits for the end of the mount, which a signal brings about, and until all that was written is
-/// on the device.
+/// Waits for the end of the mount, and until all that was written is on the device.
 fn serve_until_unmounted(
     mounted: &Arc<Mounted>,
     told: Sender<Event>,
@@ -380,7 +377,7 @@ fn serve_until_unmounted(
             }
             Err(RecvTimeoutError::Disconnected) => return write_all(mounted),
             Err(RecvTimeoutError::Timeout) if !mounted.has_ended() => {}
-            // No caller waits for an answer any more, and yet there is none.
+            // No caller waits for an answer any more, and yet the connection has not ended.
             Err(RecvTimeoutError::Timeout) => ended_for += TICK,
         }
         if ended_for >= ANSWER_WAIT {
@@ -413,7 +410,7 @@ fn take_away(mounted: &Arc<Mounted>) {
         }
         Err(error) => report(&format!("{error} {ANOTHER}")),
     }
-    // In case another signal comes. In a thread: a server that is gone answers never.
+    // In case another signal comes. On a thread, since a server that is gone never answers.
     let mounted = Arc::clone(mounted);
     let started = std::thread::Builder::new().name("sync".to_owned());
     let started = started.spawn(move || {
@@ -426,8 +423,8 @@ fn take_away(mounted: &Arc<Mounted>) {
     }
 }
 
-/// Brings what was written to the device of a source that is not mounted any more. What does not
-/// answer is not waited for without end; what is lost then is said.
+/// Brings what was written to the device after the mount. Gives up a source that does not answer,
+/// and reports what is lost.
 fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
     let writing = Arc::clone(mounted);
     let slow = format!(
@@ -449,7 +446,7 @@ fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
     }
 }
 
-/// ` by bash (12), vi (13)`, or nothing when it cannot be seen.
+/// ` by bash (12), vi (13)`, or nothing when the users cannot be seen.
 pub(crate) fn named_users(place: &Path) -> String {
     let users = users_of(place, USERS_NAMED_MAX + 1);
     if users.is_empty() {

@@ -1,5 +1,4 @@
-//! What `pagewell mount` is asked to mount: on its command line, or in a `[[mount]]` of the file
-//! that it names.
+//! What `pagewell mount` is to mount: from its command line, or from a `[[mount]]` of its file.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,16 +12,12 @@ use crate::configuration::mounts::Mounts;
 use crate::failure::{Outcome, report, usage};
 use crate::source::Source;
 
-/// Directories that a message names at most.
 const NAMED_MAX: usize = 5;
 
-/// Options that name a path.
 const PATHS: [&str; 3] = ["cache_dir", "staging_dir", "http_token"];
 
-/// What is mounted where.
 pub(super) struct Chosen {
     pub(super) source: Source,
-    /// As it was written.
     pub(super) shown: String,
     pub(super) place: PathBuf,
     /// Lists of options in the words of mount(8); a later one counts.
@@ -30,7 +25,7 @@ pub(super) struct Chosen {
 }
 
 impl Chosen {
-    /// What these ask for.
+    /// What `arguments` ask for.
     ///
     /// # Errors
     ///
@@ -42,7 +37,7 @@ impl Chosen {
             (None, place) => Ok(Self {
                 source: Source::parse(&first)?,
                 shown: first.to_string_lossy().into_owned(),
-                // It is there: the command line was checked.
+                // clap requires it here.
                 place: place.unwrap_or_default(),
                 options: arguments.options.clone(),
             }),
@@ -72,7 +67,7 @@ fn configured(file: &Path, directory: &Path) -> anyhow::Result<Chosen> {
             options: options.into_iter().collect(),
         });
     }
-    // It may be one that makes no sense.
+    // The mount may be one with a mistake.
     mistakes
         .into_result(())
         .map_err(|mistakes| mistakes.report())?;
@@ -88,7 +83,7 @@ fn configured(file: &Path, directory: &Path) -> anyhow::Result<Chosen> {
     Err(anyhow!("{file}: no mount is at {directory}: {there}"))
 }
 
-/// A list of options whose relative paths are in this folder, as all of a file are.
+/// A list of options whose relative paths are in this folder.
 fn in_folder(list: &str, folder: &Path) -> String {
     let options = list.split(',').map(|option| match option.split_once('=') {
         Some((name, path)) if PATHS.contains(&name) && !path.is_empty() => {
@@ -99,8 +94,8 @@ fn in_folder(list: &str, folder: &Path) -> String {
     options.collect::<Vec<_>>().join(",")
 }
 
-/// Mounts each by a process of its own, as the command for it alone does. One that cannot be
-/// mounted keeps no other from it.
+/// Mounts each by a process of its own, as the command for it alone does. One that fails keeps no
+/// other from being mounted.
 pub(super) fn mount_all(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let file = arguments.config.as_deref().unwrap_or(Path::new(""));
     let (mounts, mistakes) = Mounts::read(file)?;
@@ -118,7 +113,7 @@ pub(super) fn mount_all(arguments: &MountArguments) -> anyhow::Result<Outcome> {
         let words = std::env::args_os().skip(1).filter(|word| word != "--all");
         let status = Command::new(&program).args(words).arg(place).status();
         let status = status.with_context(|| program.display().to_string())?;
-        // It has said what was wrong.
+        // The process has said what was wrong.
         failures += u64::from(!status.success());
     }
     Ok(Outcome::from_failures(failures))

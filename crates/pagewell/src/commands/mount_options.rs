@@ -16,20 +16,18 @@ use crate::kinds;
 use crate::values;
 use crate::writing_arguments::WritingArguments;
 
-/// Longest name of a kind of file system.
 const KIND_BYTES_MAX: usize = 64;
 
-/// What other programs act upon: mount(8), systemd and all that read fstab; and what is so anyway.
-/// A `loop` device is not needed, the kernel always judges permissions, and it keeps no times that
-/// it could write late.
+/// Words for other programs: mount(8), systemd and all that read fstab; and what is so anyway.
+/// Pagewell needs no `loop` device, the kernel always judges permissions, and it keeps no times
+/// that it could write late.
 const FOR_OTHERS: &str = "defaults auto noauto nofail _netdev user nouser users owner group loop \
      async atime relatime norelatime strictatime nostrictatime diratime nodiratime lazytime \
      nolazytime silent default_permissions";
 
-/// Letters of a word that may be a misspelling.
+/// Letters of a word that may be a misspelling; every word is like some shorter one.
 const MEANT_BYTES_MIN: usize = 4;
 
-/// What there is, for messages.
 const FORMS: &str = "ro, rw, allow_other, suid, nosuid, dev, nodev, exec, noexec, noatime, sync, \
      dirsync, uid=N, gid=N, umask=MODE, attr_timeout=TIME, entry_timeout=TIME, \
      negative_timeout=TIME, cache=SIZE, cache_dir=DIR, cache_dir_size=SIZE, threads=N, \
@@ -41,15 +39,13 @@ const FORMS: &str = "ro, rw, allow_other, suid, nosuid, dev, nodev, exec, noexec
 pub(super) struct Wanted {
     /// All but the times.
     pub(super) options: Options,
-    /// The page cache, where `-o` says something of it.
+    /// The page cache, as far as `-o` sets it.
     pub(super) engine: EngineArguments,
-    /// Where the counters are, where `-o` names it.
     pub(super) http: Option<Place>,
-    /// The file of the token that they ask for, where `-o` names it.
     pub(super) http_token: Option<PathBuf>,
     /// A file that is not recognised is written, too.
     pub(super) writable: bool,
-    /// How buckets are changed, where `-o` says it.
+    /// How buckets are changed, as far as `-o` sets it.
     pub(super) writing: WritingArguments,
     /// Changes of names and attributes are on the device when they are answered.
     pub(super) changes_are_durable: bool,
@@ -59,7 +55,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// These options, and what `-o` says in each of the lists.
+    /// These options, and those of each list of `-o`.
     pub(super) fn new(options: Options, lists: &[String]) -> anyhow::Result<Self> {
         let mut wanted = Self {
             options,
@@ -91,7 +87,7 @@ impl Wanted {
         let options = &mut self.options;
         match option {
             "ro" => options.read_only = true,
-            // The default. It takes back nothing: the safe one of two that differ wins.
+            // The default. It takes back nothing: of two that differ the safe one wins.
             "rw" => {}
             "allow_other" => options.allow_other = true,
             "suid" => options.set_id_works = true,
@@ -155,7 +151,7 @@ impl Wanted {
         Ok(())
     }
 
-    /// All of them, of a source with these times.
+    /// All of them, for a source with these times.
     pub(super) fn options(self, usual: Coherence) -> Options {
         Options {
             coherence: Some(Coherence {
@@ -168,11 +164,7 @@ impl Wanted {
     }
 }
 
-/// What is wrong with a list of them.
-///
-/// # Errors
-///
-/// The first that is, and what there is instead.
+/// Checks a list of options. The error is the first mistake, and what is accepted.
 pub(crate) fn check(list: &str) -> Result<(), String> {
     let wanted = Wanted::new(Options::new(""), &[list.to_owned()]);
     wanted.map(|_| ()).map_err(|error| one_line(&error))
@@ -201,7 +193,6 @@ fn unknown(option: &str) -> anyhow::Error {
     let forms: Vec<&str> = FORMS.split(", ").collect();
     let name_of = |form: &&'static str| form.split('=').next().unwrap_or(form);
     let names: Vec<&str> = forms.iter().map(name_of).collect();
-    // Every word is like one of so few letters.
     let meant = likeness::nearest(name, &names).filter(|_| name.len() >= MEANT_BYTES_MIN);
     let hint = forms.iter().find(|form| Some(name_of(form)) == meant);
     let hint = hint.map_or_else(String::new, |form| format!(", did you mean '{form}'?"));

@@ -1,7 +1,7 @@
 //! The directory that is mounted on: what is there already, and what must not be below it.
 //!
-//! A mount whose program was killed stays in its place, where each use of it fails. The next mount
-//! takes it away: so a unit, or a user, that starts the program again has the files again.
+//! A mount whose program was killed stays in its place, and each use of it fails. The next mount
+//! takes it away, so that a unit or a user gets the files back by starting the program again.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,8 @@ use pagewell_fuse::{mounted_on, unmount_entry};
 
 use crate::failure::{report, usage};
 
-/// Takes away what is dead there, and refuses to mount a source a second time. Of other mistakes
-/// the mount itself says what they are.
+/// Takes away a dead mount, and refuses to mount a source a second time. The mount itself reports
+/// other mistakes.
 pub(super) fn make_way(place: &Path, source: &str) -> anyhow::Result<()> {
     let Ok(place) = resolved(place) else {
         return Ok(());
@@ -32,8 +32,8 @@ pub(super) fn make_way(place: &Path, source: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The place without symbolic links. Looking at the mount itself would ask the program that serves
-/// it, which may be gone: then the last name is taken as it is.
+/// The place without symbolic links. A look at the mount itself would ask its program, which may be
+/// gone: then the last name is taken as it is.
 pub(super) fn resolved(place: &Path) -> anyhow::Result<PathBuf> {
     if let Ok(found) = std::fs::canonicalize(place) {
         return Ok(found);
@@ -46,7 +46,7 @@ pub(super) fn resolved(place: &Path) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// What is said of bytes that their store has not got.
+/// A message on bytes that their store lacks.
 pub(super) fn waits(bytes: u64) -> String {
     let size = size::display(bytes);
     format!("its store has not got {size}, which wait on this machine until it is mounted again")

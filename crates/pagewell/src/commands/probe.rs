@@ -61,14 +61,12 @@ struct ReportJson<'a> {
 #[derive(Serialize)]
 struct AnswerJson<'a> {
     question: &'static str,
-    /// `yes`, `no` or `unknown`.
     answer: &'static str,
     /// What was seen, or why it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     let url = &arguments.url;
     let is_known = pagewell_object_client::PROTOCOLS.iter();
@@ -96,7 +94,6 @@ pub(crate) fn run(arguments: &ProbeArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Keeps the answers for mounts and servers.
 fn keep(arguments: &ProbeArguments, report: &Report) -> anyhow::Result<()> {
     let usual = state::base_directory;
     let Some(directory) = arguments.state_dir.clone().or_else(usual) else {

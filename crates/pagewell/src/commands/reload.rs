@@ -20,7 +20,6 @@ pub(crate) struct ReloadArguments {
     process: ProcessArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &ReloadArguments) -> anyhow::Result<Outcome> {
     report(&arguments.process.server()?.reload()?);
     Ok(Outcome::Done)

@@ -1,5 +1,5 @@
-//! `pagewell sandbox-probe`: what the sandbox of a server refuses, tried from inside. Not shown
-//! among the commands: it is for tests, and for who wants to see it on a system.
+//! `pagewell sandbox-probe`: what the sandbox of a server refuses, tried from inside. A hidden
+//! command for tests, and to see it on a system.
 
 use std::fs::{self, File};
 use std::io::{Error, Result};
@@ -22,7 +22,7 @@ use crate::configuration::settings::Settings;
 use crate::failure::Outcome;
 use crate::{escape, output, sandbox, state};
 
-/// How long a connection is tried.
+/// How long to try a connection.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
 /// Enter the sandbox of a server with these options, and try what it should refuse
@@ -43,7 +43,6 @@ pub(crate) struct SandboxProbeArguments {
     serve: ServeArguments,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &SandboxProbeArguments) -> anyhow::Result<Outcome> {
     let settings = Settings::load(&arguments.serve)?;
     let state_directory = match &settings.state_dir {
@@ -60,7 +59,7 @@ pub(crate) fn run(arguments: &SandboxProbeArguments) -> anyhow::Result<Outcome> 
     Ok(Outcome::Done)
 }
 
-/// Makes them all, on a thread that began after the sandbox did.
+/// Makes all attempts, on a thread that began after the sandbox did.
 fn attempts(arguments: &SandboxProbeArguments) -> String {
     let mut text = String::new();
     let mut add = |what: &str, outcome: Result<()>| {
@@ -107,7 +106,7 @@ fn make_beside(path: &std::path::Path) -> Result<()> {
     fs::remove_file(made)
 }
 
-/// Enters the name space of the network that it is in already.
+/// Enters the network's name space in which the process is already.
 fn enter_name_space() -> Result<()> {
     let own = File::open("/proc/self/ns/net")?;
     let kind = Some(LinkNameSpaceType::Network);

@@ -39,18 +39,17 @@ use crate::state;
 
 const NOT_REGISTERED: &str = "cannot register with the port mapper (rpcbind)";
 
-/// What is running, to be stopped in the end.
+/// What runs until the end.
 struct Running {
     server: Server,
     http: Option<HttpServer>,
     registration: Option<Registration>,
     /// Whether clients find the locks.
     locks: bool,
-    /// Sources of exports that were removed.
+    /// Sources of removed exports.
     closing: Closing,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     // Before any thread starts.
     let notifier = Notifier::from_environment();
@@ -69,7 +68,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     settings.buckets.use_prices();
     let lacks = sandbox::begin(&settings, &state_directory)?;
     let (told, stopped) = channel();
-    // One that is asked for while another is waited for is the same.
+    // A request during a reload that waits is the same request.
     let (ask, asked) = sync_channel(1);
     let reload = arguments
         .config
@@ -88,7 +87,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     let watch = Watch::start(&shown, &opened, settings.http.is_some())?;
     let notes = [engine.take_notes(), lacks].concat();
     shown.set_notes(notes.clone());
-    // Clients find the locks by the port mapper only.
+    // Clients find the locks through the port mapper only.
     let records = settings
         .register
         .then(|| state::lock_records(&state_directory, settings.listen))
@@ -122,7 +121,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     serve((running, &notes), reloader, asked, &stopped)
 }
 
-/// Says as which user directories are used, where that is not each caller.
+/// Reports as which user directories are used, where that is not each caller.
 fn note_user(opened: &[OpenExport]) {
     let user = rustix::process::geteuid();
     if !user.is_root() && opened.iter().any(|export| export.is_local) {
@@ -133,7 +132,6 @@ fn note_user(opened: &[OpenExport]) {
     }
 }
 
-/// Serves until it is asked to stop, and reloads meanwhile when it is asked to.
 fn serve(
     (running, notes): (Running, &[String]),
     reloader: Reloader,
@@ -147,7 +145,7 @@ fn serve(
     let has_file = reloader.arguments.config.is_some();
     let reloading = Reloading::new(reloader);
     let asker = reloading.clone();
-    // Without it 'pagewell counters' has to be given an address.
+    // Without it 'pagewell counters' needs an address.
     let _control = Control::start_server(Box::new(move || asker.reload()));
     let announced = announce(&running, &descriptions, notes);
     let watchdog = Watchdog::start(&notifier, running.server.pulse())?;
@@ -172,7 +170,6 @@ fn serve(
     stopped.map(|()| Outcome::Done)
 }
 
-/// Opens all sources.
 fn open_all(exports: &[ExportSettings], engine: &Engine) -> anyhow::Result<Vec<OpenExport>> {
     let open = |export| OpenExport::open(export, engine);
     exports.iter().map(open).collect()
@@ -199,7 +196,7 @@ fn start(
         threads: usize::try_from(settings.threads).unwrap_or(usize::MAX),
         locks: LockOptions {
             records: lock_records,
-            // Senders learn the port from the port mapper only.
+            // Senders learn the port through the port mapper only.
             datagrams: settings.register,
             ..LockOptions::default()
         },
@@ -237,7 +234,7 @@ fn register(running: &mut Running) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says what clients need: to people first, then the one line that scripts wait for.
+/// Prints what clients need: for people first, then the one line that scripts wait for.
 fn announce(
     running: &Running,
     exports: &[(String, String)],
@@ -268,8 +265,8 @@ fn stop_all(running: Running) -> anyhow::Result<()> {
     finish(running.server, running.closing)
 }
 
-/// Stops the server and brings what was written to its devices. A source that does not answer is
-/// not waited for without end; what is lost then is said.
+/// Stops the server and brings what was written to its devices. Gives up a source that does not
+/// answer, and reports what is lost.
 fn finish(server: Server, closing: Closing) -> anyhow::Result<()> {
     let slow = format!(
         "stopping: what was asked is answered, and what was written goes to the devices; one that \

@@ -18,11 +18,11 @@ use crate::escape;
 use crate::failure::{note, usage};
 use crate::values;
 
-/// How long a source that is not used any more may take nothing of what was written. With what
-/// clients are given to fetch their answers it is less than the time of a unit (OPERATING).
+/// How long a source that is not used any more may take nothing of what was written. With the time
+/// for clients to fetch their answers it is less than a unit allows (OPERATING).
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
-/// What takes longer than this to stop is said.
+/// A longer stop is reported.
 const SLOW_AFTER: Duration = Duration::from_secs(2);
 
 /// The live page.
@@ -38,7 +38,6 @@ pub(crate) struct HttpArguments {
     pub(crate) http_token: Option<PathBuf>,
 }
 
-/// Starts what `--http` asks for.
 pub(super) fn start_http(
     arguments: &HttpArguments,
     allow: Vec<Network>,
@@ -63,7 +62,7 @@ pub(super) fn start_http(
     Ok(Some(server))
 }
 
-/// Says to people what is there: the notes, `text`, and where the counters are.
+/// Prints for people the notes, `text`, and where the page and the counters are.
 pub(super) fn announce(notes: &[String], text: &str, http: Option<&HttpServer>) {
     let notes = notes
         .iter()
@@ -75,7 +74,7 @@ pub(super) fn announce(notes: &[String], text: &str, http: Option<&HttpServer>) 
     say(&(notes.collect::<String>() + text + &pages.unwrap_or_default()));
 }
 
-/// Says many lines to people, or writes them to the log where that is not for people.
+/// Prints many lines for people, or logs them where standard error is not for people.
 pub(super) fn say(text: &str) {
     if pagewell_logging::is_text() {
         // A closed standard error is no reason not to serve.
@@ -85,8 +84,8 @@ pub(super) fn say(text: &str) {
     }
 }
 
-/// What comes of `work` on a thread of this name, which bounds its time by itself. `slow` is said
-/// when it takes long.
+/// Runs `work`, which bounds its time by itself, on a thread of this name, and returns its result.
+/// Notes `slow` if it takes long.
 pub(super) fn wait_for<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -55,7 +55,7 @@ struct StatJson {
 #[derive(Serialize)]
 struct SourceJson {
     description: String,
-    /// Nothing of a bucket whose store was not asked.
+    /// Absent for a bucket whose store was not asked.
     read_only: Option<bool>,
     bytes_total: u64,
     bytes_available: u64,
@@ -67,18 +67,16 @@ struct SourceJson {
     disc: Option<DiscFacts>,
 }
 
-/// How a bucket is changed.
 #[derive(Serialize)]
 struct BucketJson {
     /// What fsync waits for.
     ack: &'static str,
-    /// What its store is good for; nothing where it was not asked.
+    /// The store's class; absent where it was not asked.
     class: Option<&'static str>,
     #[serde(skip)]
     read_only: Option<bool>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &StatArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
@@ -114,7 +112,7 @@ fn examine(location: &Location, engine: &Engine) -> anyhow::Result<(StatJson, At
     let statistics = statistics.with_context(shown)?;
     let bucket = location.bucket_url().filter(|_| !place.is_image);
     let bucket = bucket.and_then(BucketJson::of);
-    // This command opens a bucket to read: what others may do with it depends on its class.
+    // This command opens a bucket to read; whether others may write depends on the class.
     let read_only = match &bucket {
         Some(bucket) => bucket.read_only,
         None => Some(filesystem.limits().read_only),

@@ -22,7 +22,7 @@ use crate::output::{self, OUTPUT};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
-/// Larger files are summed by the thread of the walk, which shows how much is done.
+/// The thread of the walk sums larger files, and shows its progress.
 const SMALL_BYTES: u64 = 16 << 20;
 
 /// Print SHA-256 checksums in the format of sha256sum, or check them.
@@ -89,7 +89,6 @@ struct Summer {
     buffer: Vec<u8>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &SumArguments) -> anyhow::Result<Outcome> {
     let locations = Location::parse_all(&arguments.locations)?;
     let engine = Engine::command(&arguments.engine, Location::are_remote(&locations))?;
@@ -145,7 +144,7 @@ impl Summer {
         self.below(place, entry)
     }
 
-    /// What an object below a place is called in a list: its path in a copy of the place.
+    /// The name of an object in a list: its path in a copy of the place.
     fn name_of(&self, place: &Place, path: &[u8]) -> Vec<u8> {
         if self.several && !place.copy_name.is_empty() {
             [place.copy_name.as_slice(), b"/", path].concat()
@@ -154,7 +153,6 @@ impl Summer {
         }
     }
 
-    /// Sums all regular files below a directory.
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
         let ahead = |entry: &Entry, buffer: &mut Vec<u8>| {
@@ -180,8 +178,8 @@ impl Summer {
         )
     }
 
-    /// Prints the sum of a file, which is called so in the list and in messages. One that cannot be
-    /// read is reported; only output that cannot be written is an error.
+    /// Prints the sum of a file; lists call it `name`, messages `label`. A file that cannot be read
+    /// is reported; the error is one of the output.
     fn settle(
         &mut self,
         (name, label): (&[u8], &[u8]),
@@ -205,7 +203,6 @@ impl Summer {
         Ok(())
     }
 
-    /// The sum of a file, and its length.
     fn digest(
         &mut self,
         tree: &Tree,
@@ -222,7 +219,7 @@ impl Summer {
         digest(tree, entry, &mut self.buffer, count).context(shown)
     }
 
-    /// Prints a line, which cannot disturb a terminal.
+    /// Prints a line; on a terminal control characters are escaped.
     fn print(&mut self, line: &[u8]) -> anyhow::Result<()> {
         let written = if self.is_terminal {
             let text = escape::text(line.strip_suffix(b"\n").unwrap_or(line));
@@ -250,7 +247,6 @@ fn digest(
     Ok((escape::hexadecimal(&hasher.finalize()), bytes))
 }
 
-/// The same of a stream.
 fn sum_of(stream: Stream) -> anyhow::Result<(String, u64)> {
     let mut hasher = Sha256::new();
     let bytes = stream.read(&mut |bytes| {
@@ -268,14 +264,13 @@ fn directory_hint(place: &Place) -> String {
     format!("is a directory (-r sums all files below it{image})")
 }
 
-/// One line of sha256sum: the sum, two spaces, the name.
 fn line(sum: &str, name: &[u8]) -> Vec<u8> {
     let (mark, name) = escaped(name);
     [mark, sum.as_bytes(), b"  ", &name, b"\n"].concat()
 }
 
-/// A name as sha256sum writes it: with a newline, a carriage return or a backslash in it, these are
-/// escaped, and the line begins with a backslash.
+/// A name as sha256sum writes it: a newline, a carriage return and a backslash are escaped, and
+/// then the line begins with a backslash.
 fn escaped(name: &[u8]) -> (&'static [u8], Vec<u8>) {
     if !name.iter().any(|byte| b"\n\r\\".contains(byte)) {
         return (b"", name.to_vec());

@@ -23,7 +23,6 @@ use crate::output;
 use crate::signals;
 use crate::target::{Target, TargetArguments};
 
-/// The intervals that can be had.
 const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_hours(1);
 
 /// How long a key may wait for an answer.
@@ -58,9 +57,8 @@ pub(crate) struct TopArguments {
     once: bool,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
-    // Before the terminal changes: that there is none is an ordinary message.
+    // Before the terminal changes: a missing process is an ordinary message.
     let target = arguments.target.target()?;
     let first = target.counters()?;
     if arguments.once {
@@ -72,7 +70,7 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
         ));
     }
     // Before any thread starts: threads inherit what is blocked. In raw mode the keyboard sends
-    // none of these; another program may.
+    // none of these signals; another program may.
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&is_stopped);
     let stop = move || stop.store(true, Ordering::Relaxed);
@@ -81,7 +79,7 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
     let (told, news) = sync_channel(1);
     let shown = format!("{target}, every {:?}", arguments.interval);
     ask(target, arguments.interval, told)?;
-    // A panic restores the terminal, too, before its message is printed.
+    // A panic restores the terminal, too, before its message.
     let watched = ratatui::try_init()
         .context("the terminal")
         .and_then(|screen| watch(&shown, screen, first, &news, &is_stopped));
@@ -99,8 +97,8 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
     Ok(Outcome::Done)
 }
 
-/// Asks for a snapshot at every interval, on a thread of its own, so that a server that does not
-/// answer does not hold up the keyboard.
+/// Asks for a snapshot at every interval, on a thread of its own, so that a slow server does not
+/// hold up the keyboard.
 fn ask(
     target: Target,
     interval: Duration,
@@ -148,7 +146,7 @@ fn watch(
             paused,
         };
         screen.draw(|frame| draw(frame, &history, &around))?;
-        // The library would look for a key for ever where there is no terminal any more.
+        // Where the terminal is gone the library would look for a key for ever.
         if is_closed_meanwhile(KEY_TIME) {
             break;
         }
@@ -166,17 +164,15 @@ fn watch(
     Ok(Outcome::Done)
 }
 
-/// Waits until there is a key, or for so long; whether the terminal is gone.
+/// Waits at most `time` for a key; whether the terminal is gone.
 fn is_closed_meanwhile(time: Duration) -> bool {
     let stdin = stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
-    // A signal ends the wait, too.
     let _ = poll(&mut polled, time.try_into().ok().as_ref());
     let [polled] = polled;
     polled.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
-/// What a key is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Quit,

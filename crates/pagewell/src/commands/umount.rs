@@ -13,7 +13,7 @@ use super::mount_place::{resolved, waits};
 use crate::failure::{Outcome, report};
 use crate::progress::Progress;
 
-/// How long the process of a mount may take to end once it has said that all is written.
+/// How long the process of a mount may take to end once all is written.
 const PROCESS_WAIT: Duration = Duration::from_secs(10);
 
 /// Unmount what `pagewell mount` mounted.
@@ -37,10 +37,9 @@ pub(crate) struct UmountArguments {
     place: PathBuf,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     let place = resolved(&arguments.place)?;
-    // Asked before it goes: then it is not known any more which program served it.
+    // Before the mount goes: afterwards its program is not known.
     let entry = mounted_on(&place).filter(|_| !arguments.lazy);
     let ending = entry.as_ref();
     let ending = ending.and_then(|entry| ending_of(&entry.device, entry.user));
@@ -64,8 +63,8 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     match ending {
         Some(ending) => wait_for_end(ending, &place)?,
         None if arguments.lazy => {}
-        // Which of the two it is cannot be found out: for a user whom the mount is not open to, the
-        // kernel answers itself.
+        // Which of the two cannot be found out: for a user whom the mount is not open to, the
+        // kernel itself answers.
         None => bail!(
             "{shown} is unmounted, but it is not known whether all was written: the program that \
              served it is gone, or cannot be asked (it may run in a container); the system log may \
@@ -75,7 +74,7 @@ pub(crate) fn run(arguments: &UmountArguments) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Waits until all is written and the process that served it is gone.
+/// Waits until all is written and the process of the mount is gone.
 fn wait_for_end(mut ending: Ending, place: &Path) -> anyhow::Result<()> {
     let told = wait_until_written(&mut ending);
     let place = place.display();
@@ -99,7 +98,6 @@ fn wait_for_end(mut ending: Ending, place: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows what is left.
 fn wait_until_written(ending: &mut Ending) -> anyhow::Result<Ended> {
     let mut progress = Progress::new(true);
     progress.begin("to be written");

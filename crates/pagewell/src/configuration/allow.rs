@@ -1,7 +1,7 @@
-//! Who may use an export: addresses, networks and names of hosts.
+//! The clients that may use an export: addresses, networks and names of hosts.
 //!
-//! A name stands for the addresses that it has when the configuration is read. One without an
-//! address lets nobody in, and is said.
+//! A name stands for the addresses that it has when the configuration is read. A name without an
+//! address lets no client in, and is reported.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -14,21 +14,17 @@ use std::time::{Duration, Instant};
 use pagewell_base::network::Network;
 use pagewell_base::sync::Mutex;
 
-/// So many addresses of a name count: each call looks through all of an export.
+/// Addresses of a name that count: each call looks through all of an export.
 const ADDRESSES_MAX: usize = 16;
-/// All names together are looked up for this long.
+/// How long to look up all names together.
 const LOOK_UP_FOR: Duration = Duration::from_secs(5);
-/// Names that are looked up at a time.
 const THREADS_MAX: usize = 16;
 /// The longest name (RFC 1035 section 2.3.4).
 const NAME_BYTES_MAX: usize = 253;
 
-/// One entry of a list of those that may.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Allowed {
-    /// An address or a network.
     Network(Network),
-    /// The name of a host.
     Host(String),
 }
 
@@ -37,7 +33,7 @@ impl FromStr for Allowed {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-        // Digits and dots alone, and what has a colon or a slash, are meant to be addresses.
+        // Digits and dots alone, and text with a colon or a slash, are meant as addresses.
         let is_host =
             text.bytes().all(is_name) && text.bytes().any(|byte| byte.is_ascii_alphabetic());
         if is_host && text.len() <= NAME_BYTES_MAX {
@@ -58,13 +54,12 @@ impl fmt::Display for Allowed {
     }
 }
 
-/// The addresses of hosts.
 #[derive(Debug, Default)]
 pub(crate) struct Hosts(HashMap<String, Vec<IpAddr>>);
 
 impl Hosts {
-    /// Looks up all names in these lists, for a few seconds at most. Returns a line for each that
-    /// has no address, too.
+    /// Looks up all names in these lists, within [`LOOK_UP_FOR`]. Also returns a line for each name
+    /// without an address.
     pub(crate) fn look_up<'a>(lists: impl IntoIterator<Item = &'a Allowed>) -> (Self, Vec<String>) {
         let hosts = lists.into_iter().filter_map(|allowed| match allowed {
             Allowed::Host(name) => Some(name.clone()),
@@ -86,8 +81,8 @@ impl Hosts {
         (Self(found), warnings)
     }
 
-    /// The networks of a list; this machine's own, too, unless that is not wanted. A list in which
-    /// nothing is known lets nobody in.
+    /// The networks of a list, with this machine's own unless `no_loopback`. A list without any
+    /// known address lets no client in.
     pub(crate) fn networks(&self, allow: &[Allowed], no_loopback: bool) -> Vec<Network> {
         if allow.is_empty() {
             return Vec::new();
@@ -106,7 +101,7 @@ impl Hosts {
             networks.extend(Network::LOOPBACK);
         }
         if networks.is_empty() {
-            // An empty list would be this machine. No call comes from this address.
+            // An empty list would mean this machine. No call comes from this address.
             networks.extend(network_of(IpAddr::from([0, 0, 0, 0])));
         }
         networks
@@ -119,8 +114,8 @@ fn network_of(address: IpAddr) -> Option<Network> {
 
 type Answer = Result<Vec<IpAddr>, String>;
 
-/// Asks for each name, several at a time. A resolver cannot be interrupted: what has not come in
-/// time is left to its thread.
+/// Asks for each name, several at a time. A resolver cannot be interrupted: late answers stay with
+/// their threads.
 fn ask(names: &BTreeSet<String>) -> HashMap<String, Answer> {
     let waiting: VecDeque<String> = names.iter().cloned().collect();
     let waiting = Arc::new(Mutex::new(waiting));
@@ -128,7 +123,7 @@ fn ask(names: &BTreeSet<String>) -> HashMap<String, Answer> {
     for _ in 0..names.len().min(THREADS_MAX) {
         let (waiting, sender) = (waiting.clone(), sender.clone());
         let thread = std::thread::Builder::new().name("host names".to_owned());
-        // A thread that cannot be had leaves its names to the others.
+        // The other threads take the names of a thread that cannot start.
         let _ = thread.spawn(move || {
             loop {
                 let next = waiting.lock().pop_front();

@@ -127,7 +127,7 @@ pub(crate) struct ServeArguments {
 }
 
 impl ServeArguments {
-    /// Those of `--config FILE` alone.
+    /// The arguments of `--config FILE` alone.
     pub(crate) fn of_file(path: &Path) -> Self {
         let words = [
             OsStr::new("serve"),
@@ -146,10 +146,9 @@ pub(crate) const SQUASH: [(&str, Squash, &str); 3] = [
     ("all", Squash::All, "Everybody's"),
 ];
 
-/// The longest that is spent looking for a call.
 const POLL_FOR_MAX: Duration = Duration::from_millis(1);
 
-/// Parses for how long a thread looks for the next call.
+/// Parses how long a thread looks for the next call.
 pub(crate) fn parse_poll(text: &str) -> Result<Duration, String> {
     match text {
         "auto" => Ok(POLL_FOR),

@@ -9,7 +9,6 @@ use super::picker::{Picker, some};
 use super::table::{At, Table, text, text_or_number};
 use crate::engine::EngineArguments;
 
-/// What the file says.
 #[derive(Debug, Default)]
 pub(crate) struct CacheKeys {
     cache: Option<At<u64>>,
@@ -18,7 +17,6 @@ pub(crate) struct CacheKeys {
 }
 
 impl CacheKeys {
-    /// Takes them out of a table.
     pub(super) fn take(
         table: &mut Table<'_>,
         path: impl FnOnce(&str) -> Result<PathBuf, String>,
@@ -30,7 +28,7 @@ impl CacheKeys {
         }
     }
 
-    /// What holds with these and what the command line has `given`.
+    /// Resolves these and what the command line has `given`.
     pub(super) fn resolve(
         keys: Option<&Self>,
         given: &EngineArguments,

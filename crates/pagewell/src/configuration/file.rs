@@ -1,4 +1,4 @@
-//! The configuration file: which keys there are, and what each takes.
+//! The configuration file: its keys, and what each takes.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -28,35 +28,25 @@ use crate::sandbox_arguments::{MODES, Mode};
 use crate::source::Source;
 use crate::values;
 
-/// The longest file that is read, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// The most exports.
 const EXPORTS_MAX: usize = 1024;
-/// The most entries of a list of those that may: each call looks through all of them.
+/// The most entries of a list of clients: each call looks through all of them.
 const ALLOW_MAX: usize = 256;
-/// The most directories below which exports may be added.
 const SANDBOX_ALLOW_MAX: usize = 64;
 const ALLOW_EXAMPLE: &str = "[\"192.168.1.0/24\", \"host.example\"]";
-/// The least memory for what is to be written: a page of the cache.
+/// The least dirty memory: a page of the cache.
 const DIRTY_BYTES_MIN: u64 = 64 << 10;
-/// The longest label, in characters.
 const LABEL_CHARACTERS_MAX: usize = 100;
 
-/// The tables that there are.
 const TABLES: [&str; 5] = ["server", "log", "limits", "export", "mount"];
 
-/// A file, read.
 #[derive(Debug)]
 pub(crate) struct ConfigurationFile {
-    /// Where it is, as it was given.
     pub(crate) path: PathBuf,
-    /// What it says of the server.
     pub(crate) server: ServerKeys,
-    /// What it says of exports that do not say it by themselves.
+    /// Keys in `[server]` for exports that lack them.
     pub(crate) usual: ExportKeys,
-    /// What it says of the log.
     pub(crate) log: LogKeys,
-    /// What each client may have.
     pub(crate) limits: LimitKeys,
     /// The exports, names unique.
     pub(crate) exports: Vec<ExportTable>,
@@ -97,7 +87,6 @@ pub(crate) struct ExportKeys {
 pub(crate) struct ExportTable {
     /// Its name and its source, at the line of the name.
     pub(crate) argument: At<ExportArgument>,
-    /// The line of its source.
     pub(crate) source_line: usize,
     pub(crate) label: Option<At<String>>,
     pub(crate) audit: Option<At<bool>>,
@@ -108,13 +97,13 @@ pub(crate) struct ExportTable {
 }
 
 impl ConfigurationFile {
-    /// Reads a file. What it says is checked as far as that can be done without serving: keys,
-    /// values, and that sources are there.
+    /// Reads a file, and checks what can be checked without serving: keys, values, and that sources
+    /// are there.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Result<Self, Mistakes>> {
         Ok(Self::parse(path, &read_text(path)?))
     }
 
-    /// Parses the text of a file at `path`, which relative paths in it are relative to.
+    /// Parses the text of the file at `path`; relative paths in it start at its directory.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Mistakes> {
         let lines = Lines::of(text);
         let mut mistakes = Mistakes::none(path);
@@ -152,7 +141,7 @@ impl ConfigurationFile {
                     file.read_exports((tables, line), &lines, &mut mistakes);
                 }
                 ("export", _) => mistakes.add(line, "export: each is written [[export]]"),
-                // Of no concern to a server.
+                // A server does not read them.
                 ("mount", _) => {}
                 (other, _) => mistakes.add(line, unknown(other, "", &TABLES)),
             }
@@ -160,7 +149,6 @@ impl ConfigurationFile {
         mistakes.into_result(file)
     }
 
-    /// The directory that relative paths are in.
     fn directory(&self) -> &Path {
         self.path.parent().unwrap_or(Path::new(""))
     }
@@ -230,7 +218,7 @@ impl ConfigurationFile {
 }
 
 impl ExportKeys {
-    /// These, and what they leave out as it is usual.
+    /// These, with the `usual` ones for what they leave out.
     pub(crate) fn or(&self, usual: &Self) -> Self {
         let own = self.clone();
         Self {
@@ -261,10 +249,10 @@ impl ExportKeys {
     }
 }
 
-/// The text of a file of the usual kind and length.
+/// The text of a regular file of at most [`FILE_BYTES_MAX`].
 pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
     let shown = || escape::text(path.as_os_str().as_encoded_bytes());
-    // Before it is opened: a pipe would be waited for.
+    // Before it is opened: opening a pipe waits.
     if !std::fs::metadata(path).with_context(shown)?.is_file() {
         bail!("{}: is not a regular file", shown());
     }
@@ -290,7 +278,7 @@ pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// The tables of a text, unless it is none of TOML.
+/// The tables of a text, unless it is not TOML.
 pub(super) fn document<'t>(
     text: &'t str,
     lines: &Lines,
@@ -301,11 +289,11 @@ pub(super) fn document<'t>(
         let line = error.span().map_or(1, |span| lines.at(&span));
         mistakes.add(line, error.message().replace('\n', ", "));
     }
-    // What was made of a wrong one would only bring more of the same.
+    // A document with mistakes would only bring more of the same.
     errors.is_empty().then_some(document)
 }
 
-/// An export that makes sense, if this is one.
+/// The export, if the table makes sense.
 fn read_export(mut table: Table<'_>, line: usize, directory: &Path) -> Option<ExportTable> {
     let name = |text: &str| {
         if !text.starts_with('/') {

@@ -1,5 +1,5 @@
-//! What the configuration says of limits: `[limits]` for each client, and the same keys in an
-//! `[[export]]` for what its clients may have together. The command line has none of it.
+//! The limits in the configuration: `[limits]` for each client, and the same keys in an
+//! `[[export]]` for its clients together. The command line has none.
 
 use std::num::NonZeroU64;
 
@@ -10,11 +10,10 @@ use serde_json::json;
 use super::picker::{Picker, some};
 use super::table::{At, Table, number, text_or_number};
 
-/// The most calls a second that can be asked for.
 const CALLS_MAX: u64 = 1_000_000_000;
 
-/// The fewest and the most bytes a second. With fewer one READ would be paid for longer than
-/// clients wait for the answer to the next call.
+/// The fewest and the most bytes a second. With fewer, paying for one READ would take longer than
+/// clients wait for the next answer.
 const BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
 
 /// Keys of `[limits]`, and some of `[[export]]`.
@@ -33,14 +32,12 @@ impl LimitKeys {
         }
     }
 
-    /// Takes all keys of the table.
     pub(super) fn take_all(mut table: Table<'_>) -> Self {
         let keys = Self::take(&mut table);
         table.end();
         keys
     }
 
-    /// What they come to.
     pub(super) fn resolve(keys: Option<&Self>, picker: &mut Picker<'_>) -> Rates {
         let calls = keys.and_then(|keys| some(&keys.calls_per_second));
         let bytes = keys.and_then(|keys| some(&keys.bytes_per_second));
@@ -65,7 +62,6 @@ fn parse_bytes(text: &str) -> Result<NonZeroU64, String> {
     NonZeroU64::new(bytes).ok_or_else(|| "a size above 0 is wanted".to_owned())
 }
 
-/// A limit for people.
 pub(crate) fn shown(rates: Rates) -> String {
     let calls = rates.calls.map(|calls| format!("{calls} calls/s"));
     let bytes = rates.bytes;

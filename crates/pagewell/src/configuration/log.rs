@@ -1,5 +1,5 @@
-//! What the configuration says of the log: the table `[log]`, and what the command line and the
-//! variable say instead.
+//! The log in the configuration: the table `[log]`, and what replaces it on the command line and in
+//! the variable.
 //!
 //! Levels, the time from which calls are slow and the audit log change while a server runs; the
 //! form of the lines does not.
@@ -26,16 +26,13 @@ pub(crate) struct LogKeys {
     audit: Option<At<Audit>>,
 }
 
-/// What is wanted of the log.
 #[derive(Clone, Debug)]
 pub(crate) struct LogSettings {
-    /// What [`Filter::parse`] takes; nothing: the usual levels.
+    /// Text for [`Filter::parse`]; none: the usual levels.
     pub(crate) levels: Option<String>,
-    /// How lines are written.
     pub(crate) format: Format,
-    /// Calls that take as long as this are said.
+    /// Calls that take as long as this are logged.
     pub(crate) slow: Option<Duration>,
-    /// Where changes are recorded.
     pub(crate) audit: Option<Audit>,
 }
 
@@ -61,11 +58,8 @@ impl LogKeys {
 }
 
 impl LogSettings {
-    /// What the command line says, else the variable, else the file.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the variable.
+    /// The command line wins over the variable, that over the file. An error is one of the
+    /// variable.
     pub(super) fn resolve(
         arguments: &ServeArguments,
         keys: Option<&LogKeys>,
@@ -104,15 +98,13 @@ impl LogSettings {
         })
     }
 
-    /// The log is as wanted from here on, also of calls to exports with an audit log if there are
-    /// any.
+    /// Starts the log as wanted; with `audits`, calls to exports with an audit log go there.
     pub(crate) fn begin(&self, audits: bool) -> anyhow::Result<()> {
         log_arguments::begin(self.levels.as_deref(), self.format, self.audit.clone())?;
         watch_calls(self.slow, audits);
         Ok(())
     }
 
-    /// The file in which changes are recorded, if they are.
     pub(crate) fn audit_file(&self) -> Option<&PathBuf> {
         match &self.audit {
             Some(Audit::File(path)) => Some(path),
@@ -122,7 +114,7 @@ impl LogSettings {
 }
 
 fn slow_shown(slow: &Option<Duration>) -> Value {
-    // With its unit it is read again as it is written.
+    // The configuration file takes this with its unit.
     json!(slow.map(|time| format!("{time:?}").replace('µ', "u")))
 }
 

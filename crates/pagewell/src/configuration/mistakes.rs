@@ -1,10 +1,10 @@
-//! What is wrong with a configuration file: each a line that names the file and the line in it.
+//! The mistakes of a configuration file: each a line with the file's name and the line in it.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::report;
 
-/// So many are said; the rest are counted. A file of another kind has one in each line.
+/// Mistakes in a report; the rest are counted. A file of another kind has one in each line.
 const SAID_MAX: usize = 20;
 
 /// Mistakes in a file, in the order of its lines once they are [sorted](Self::into_result).
@@ -15,7 +15,6 @@ pub(crate) struct Mistakes {
 }
 
 impl Mistakes {
-    /// None yet, in this file.
     pub(crate) fn none(file: &Path) -> Self {
         Self {
             file: file.to_owned(),
@@ -23,17 +22,16 @@ impl Mistakes {
         }
     }
 
-    /// One more, in a line that is counted from 1.
+    /// Adds a mistake; lines count from 1.
     pub(crate) fn add(&mut self, line: usize, text: impl Into<String>) {
         self.found.push((line, text.into()));
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.found.len()
     }
 
-    /// These, too, but for those that are there.
+    /// Adds those of `others` that are not there yet.
     pub(crate) fn extend(&mut self, others: Self) {
         for one in others.found {
             if !self.found.contains(&one) {
@@ -53,7 +51,7 @@ impl Mistakes {
         }
     }
 
-    /// All of them, as `FILE:LINE: TEXT`, and how many more there are.
+    /// All of them, as `FILE:LINE: TEXT`, at most [`SAID_MAX`], then the count of the rest.
     pub(crate) fn lines(&self) -> Vec<String> {
         let file = self.file.display();
         let said = self.found.iter().take(SAID_MAX);
@@ -66,7 +64,7 @@ impl Mistakes {
         lines
     }
 
-    /// Reports all but the last, which becomes the error that ends a command.
+    /// Reports all but the last, which becomes the error of a command.
     pub(crate) fn report(&self) -> anyhow::Error {
         let mut lines = self.lines();
         let last = lines.pop().unwrap_or_default();

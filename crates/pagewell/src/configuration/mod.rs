@@ -1,24 +1,24 @@
-//! What a server works by: defaults, the file `pagewell.toml` and the command line.
+//! The configuration of a server: defaults, the file `pagewell.toml` and the command line.
 //!
 //! ```text
 //!   arguments.rs the command line of serve
-//!   file.rs      reads the file: which keys there are, and what each takes
-//!    ├ table.rs     takes keys out of a table, and says what is left over
-//!    └ mistakes.rs  what is wrong with it, by line
-//!   log.rs       what is said of the log, in the file and instead of it
-//!   mounts.rs    what is said of mounts, which no server looks at
-//!   limits.rs    what clients and exports may have a second
-//!   allow.rs     who may use an export; names of hosts become addresses
-//!   picker.rs    picks a value: of the command line, of the file, or the default
-//!   settings.rs  resolves all of it into one value, and where each part of it comes from
+//!   file.rs      reads the file: its keys, and what each takes
+//!    ├ table.rs     takes keys out of a table, and reports those left over
+//!    └ mistakes.rs  mistakes by line
+//!   log.rs       the log, in the file and what replaces it
+//!   mounts.rs    the mounts, which no server reads
+//!   limits.rs    limits of clients and exports
+//!   allow.rs     clients of exports; names of hosts become addresses
+//!   picker.rs    picks a value: of the command line, the file, or the default
+//!   settings.rs  resolves all of it into one value, with the origin of each part
 //!   shown.rs     writes that for people and programs
 //! ```
 //!
-//! The command line wins over the file, and the file over the defaults. What `[server]` says of
-//! exports holds for each that does not say it by itself.
+//! The command line wins over the file, and the file over the defaults. Keys of exports in
+//! `[server]` hold for each export without its own.
 //!
-//! Known weakness: names of hosts are looked up when the file is read, so a host that gets another
-//! address is let in after the next reload.
+//! Known weakness: names of hosts are looked up when the file is read, so a host with a new address
+//! is let in after the next reload.
 
 pub(crate) mod allow;
 pub(crate) mod arguments;

@@ -1,7 +1,7 @@
-//! What the configuration says of mounts: each `[[mount]]`, for `pagewell mount --config`.
+//! The mounts in the configuration: each `[[mount]]`, for `pagewell mount --config`.
 //!
-//! A server does not look at them, and a mount looks at nothing else: what is wrong with one keeps
-//! neither the server nor the other mounts from working. `pagewell config check` looks at all.
+//! A server does not read them, and a mount reads nothing else: a mistake in one keeps neither the
+//! server nor the other mounts from working. `pagewell config check` checks all.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,14 @@ use crate::commands::mount_options;
 use crate::failure::one_line;
 use crate::source::Source;
 
-/// The most mounts.
 const MOUNTS_MAX: usize = 256;
 
-/// A `[[mount]]`.
 #[derive(Clone, Debug)]
 pub(crate) struct MountTable {
-    /// What is mounted, and as it is written.
+    /// The source, and its text.
     pub(crate) source: At<(Source, OsString)>,
-    /// Where.
     pub(crate) directory: At<PathBuf>,
-    /// In the words of `-o`.
+    /// As `-o` takes them.
     pub(crate) options: Option<At<String>>,
 }
 
@@ -36,21 +33,16 @@ pub(crate) struct MountTable {
 #[derive(Debug)]
 pub(crate) struct Mounts {
     path: PathBuf,
-    /// Directories unique.
+    /// Their directories are unique.
     pub(crate) tables: Vec<MountTable>,
 }
 
 impl Mounts {
-    /// Reads those of a file, and what is wrong with others.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
+    /// Reads the mounts of a file, and the mistakes in others. An error is one of reading.
     pub(crate) fn read(path: &Path) -> anyhow::Result<(Self, Mistakes)> {
         Ok(Self::parse(path, &read_text(path)?))
     }
 
-    /// The same of the text of a file at `path`, which relative paths in it are relative to.
     pub(crate) fn parse(path: &Path, text: &str) -> (Self, Mistakes) {
         let lines = Lines::of(text);
         let mut mounts = Self {
@@ -93,7 +85,7 @@ impl Mounts {
             return;
         };
         if mistakes.count() > before {
-            // Without a word that is misspelt it would be another mount, such as a writable one.
+            // Without a misspelt word it would be another mount, such as a writable one.
             return;
         }
         let directory = &table.directory;
@@ -109,7 +101,7 @@ impl Mounts {
         }
     }
 
-    /// The one at a directory, however that is written.
+    /// The mount at a directory, however that is written.
     pub(crate) fn at(&self, directory: &Path) -> Option<&MountTable> {
         let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
         let wanted = whole(directory).ok()?;
@@ -119,7 +111,6 @@ impl Mounts {
         self.tables.iter().find(is_it)
     }
 
-    /// What is not there at the moment, a line each.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let file = self.path.display();
         let of_one = |table: &MountTable| {
@@ -136,7 +127,6 @@ impl Mounts {
         self.tables.iter().flat_map(of_one).collect()
     }
 
-    /// As they are shown.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let of_one = |table: &MountTable| {
             let section = Section::Mount(table.directory.value.to_string_lossy().into_owned());
@@ -166,7 +156,7 @@ impl Mounts {
     }
 }
 
-/// A mount that makes sense, if this is one.
+/// The mount, if the table makes sense.
 fn read_mount(
     (entries, line): (&DeTable<'_>, usize),
     folder: &Path,

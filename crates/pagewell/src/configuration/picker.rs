@@ -1,4 +1,4 @@
-//! Values as they are shown, and where each comes from: the command line, the file or the default.
+//! Values to show, and where each comes from: the command line, the file or the default.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,36 +8,27 @@ use serde_json::{Value, json};
 use super::table::At;
 use crate::export::ExportArgument;
 
-/// A value as it is shown.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// What it is of.
     pub(crate) section: Section,
     /// As in the file.
     pub(crate) key: &'static str,
-    /// As in the file; null when there is none.
+    /// As in the file; null if unset.
     pub(crate) value: Value,
-    /// Where it comes from.
     pub(crate) origin: Origin,
 }
 
-/// The table of a file that a value is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
-    /// `[server]`
     Server,
-    /// `[log]`
     Log,
-    /// `[limits]`
     Limits,
-    /// The `[[export]]` of this name.
     Export(String),
-    /// The `[[mount]]` at this directory.
     Mount(String),
 }
 
 impl Section {
-    /// The directory of the mount that it is of.
+    /// The directory of its mount.
     pub(crate) fn mount(&self) -> Option<&str> {
         match self {
             Self::Mount(directory) => Some(directory),
@@ -45,7 +36,7 @@ impl Section {
         }
     }
 
-    /// The name of the export that it is of.
+    /// The name of its export.
     pub(crate) fn export(&self) -> Option<&str> {
         match self {
             Self::Export(name) => Some(name),
@@ -54,18 +45,15 @@ impl Section {
     }
 }
 
-/// Where a value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// Nothing was said.
+    /// It is not set.
     Default,
-    /// This line of this file.
     File(PathBuf, usize),
-    /// The command line.
     CommandLine,
     /// The variable for the levels of the log.
     Variable,
-    /// The same, where the file has something else.
+    /// The command line; the file has something else here.
     Instead(PathBuf, usize),
 }
 
@@ -90,14 +78,13 @@ impl fmt::Display for Origin {
 /// Picks values, and notes where each comes from.
 pub(super) struct Picker<'f> {
     path: &'f Path,
-    /// What the values that are picked next are of.
+    /// The table of the next values.
     pub(super) section: Section,
-    /// All values so far.
     pub(super) entries: Vec<Entry>,
 }
 
 impl<'f> Picker<'f> {
-    /// Values of the file at this path, if there is one, and of others.
+    /// Picks among values of the file at this path and others.
     pub(super) fn new(path: Option<&'f Path>) -> Self {
         Self {
             path: path.unwrap_or(Path::new("")),
@@ -106,8 +93,8 @@ impl<'f> Picker<'f> {
         }
     }
 
-    /// From here on values are of this export. In the file its name and its source are in these
-    /// lines, or those of one that it stands for.
+    /// From here on values are of this export. `lines`: where the file has the name and the source
+    /// of this export, or of the one that it replaces if it `is_given` on the command line.
     pub(super) fn begin(
         &mut self,
         argument: &ExportArgument,
@@ -134,7 +121,6 @@ impl<'f> Picker<'f> {
         }
     }
 
-    /// Notes a value that was picked elsewhere.
     pub(super) fn note(&mut self, key: &'static str, value: Value, origin: Origin) {
         self.entries.push(Entry {
             section: self.section.clone(),
@@ -144,7 +130,7 @@ impl<'f> Picker<'f> {
         });
     }
 
-    /// Picks what the command line has `given`, else what the file says, else the default.
+    /// Picks what the command line has `given`, else the file's value, else the default.
     pub(super) fn pick<T>(
         &mut self,
         key: &'static str,
@@ -173,7 +159,6 @@ pub(super) fn some<T: Clone>(value: &Option<At<T>>) -> Option<(Option<T>, usize)
     at(value).map(|(value, line)| (Some(value), line))
 }
 
-/// The word for a value.
 pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T, &'static str)], value: &T) -> Value {
     let found = words.iter().find(|(_, one, _)| one == value);
     found.map_or(Value::Null, |(word, ..)| json!(word))

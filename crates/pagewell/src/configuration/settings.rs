@@ -1,5 +1,4 @@
-//! What a server works by, each value resolved: what the command line says, else the file, else the
-//! default.
+//! The settings of a server, each resolved: from the command line, else the file, else the default.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -26,88 +25,69 @@ use crate::export::{self, ExportArgument};
 use crate::failure::usage;
 use crate::sandbox_arguments::{MODES, Mode};
 
-/// The user and the group of callers that are nobody here.
+/// The user and the group of anonymous callers.
 const ANONYMOUS: u32 = 65534;
-/// Threads that may wait for storage.
 const THREADS: u32 = 64;
 
-/// What a server works by.
 pub(crate) struct Settings {
-    /// The file that is read again.
+    /// Read again by reloads.
     pub(crate) config: Option<PathBuf>,
     /// Where NFS and MOUNT are served.
     pub(crate) listen: SocketAddr,
-    /// Threads that may wait for storage.
     pub(crate) threads: u32,
-    /// Whether the port mapper learns the port.
     pub(crate) register: bool,
     /// Where the counters are served.
     pub(crate) http: Option<Place>,
-    /// The file of the token that it asks for.
     pub(crate) http_token: Option<PathBuf>,
-    /// Who may ask for the counters, beside this machine.
+    /// Clients that may ask for the counters, beside this machine.
     pub(crate) http_allow: Vec<Allowed>,
-    /// For how long a thread looks for the next call.
+    /// How long a thread looks for the next call.
     pub(crate) poll: Duration,
     /// Where keys and lists are kept; `None`: the usual place of this user.
     pub(crate) state_dir: Option<PathBuf>,
-    /// When there is a sandbox.
     pub(crate) sandbox: Mode,
     /// Directories below which exports may be added.
     pub(crate) sandbox_allow: Vec<PathBuf>,
-    /// What is said, where and how.
     pub(crate) log: LogSettings,
-    /// What each client may have.
     pub(crate) limits: Rates,
-    /// The page cache.
     pub(crate) engine: EngineArguments,
-    /// How buckets are changed.
     pub(crate) buckets: BucketArguments,
-    /// What is served.
     pub(crate) exports: Vec<ExportSettings>,
-    /// All values as they are shown, and where each comes from.
+    /// All values to show, and where each comes from.
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What is served at one name, and to whom.
 #[derive(Clone, Debug)]
 pub(crate) struct ExportSettings {
-    /// Its name and its source.
     pub(crate) argument: ExportArgument,
-    /// What people call it.
+    /// Its name for people.
     pub(crate) label: Option<String>,
-    /// Refuse all changes.
     pub(crate) read_only: bool,
     /// Let a file that is not recognised be written, too.
     pub(crate) writable: bool,
     /// Whose calls are made as the anonymous user.
     pub(crate) squash: Squash,
-    /// User and group of that one.
     pub(crate) anonymous: (u32, u32),
-    /// Who may use it beside this machine.
+    /// Clients that may use it, beside this machine.
     pub(crate) allow: Vec<Allowed>,
-    /// Whether this machine may not, unless it is named.
+    /// Whether to refuse this machine, unless it is named.
     pub(crate) no_loopback: bool,
-    /// Only from ports of root.
+    /// Serve only calls from ports of root.
     pub(crate) secure: bool,
     /// Cookies and file numbers below 2^31.
     pub(crate) cookies_32bit: bool,
-    /// Record what changes something.
     pub(crate) audit: bool,
-    /// What its clients may have together.
+    /// The limits of its clients together.
     pub(crate) limits: Rates,
-    /// Memory that may wait to be written to its device; `None`: a part of the cache.
+    /// The most dirty memory; `None`: a part of the cache.
     pub(crate) dirty_bytes_max: Option<u64>,
-    /// The size of a page cache of its own; `None`: it shares that of the server.
+    /// The size of a page cache of its own; `None`: that of the server.
     pub(crate) cache_bytes: Option<u64>,
 }
 
 impl Settings {
-    /// The settings of this command line, and of the file that it names.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong, on one line; what else is wrong with the file has been reported.
+    /// The settings of this command line and its file. The error is one mistake; further ones have
+    /// been reported.
     pub(crate) fn load(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let file = match &arguments.config {
             None => None,
@@ -118,7 +98,6 @@ impl Settings {
         Self::resolve(arguments, file.as_ref())
     }
 
-    /// The settings of this command line and this file.
     pub(crate) fn resolve(
         arguments: &ServeArguments,
         file: Option<&ConfigurationFile>,
@@ -132,7 +111,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// All but the exports.
     fn of_server(
         arguments: &ServeArguments,
         file: Option<&ConfigurationFile>,
@@ -192,7 +170,7 @@ impl Settings {
         })
     }
 
-    /// Refuses addresses that others can reach when it was not said which may.
+    /// Refuses addresses that others can reach unless some list says which may.
     fn check_reach(&self) -> anyhow::Result<()> {
         let is_near = |address: SocketAddr| address.ip().to_canonical().is_loopback();
         let refused = |option: &str, address| {
@@ -211,12 +189,11 @@ impl Settings {
         }
     }
 
-    /// Whether changes of an export are recorded.
     pub(crate) fn audits(&self) -> bool {
         self.exports.iter().any(|export| export.audit)
     }
 
-    /// Looks up the hosts that may use something. Returns what cannot be found, too.
+    /// Looks up the hosts in all lists. Also returns a line for each that is not found.
     pub(crate) fn look_up_hosts(&self) -> (Hosts, Vec<String>) {
         let exports = self.exports.iter().flat_map(|export| &export.allow);
         Hosts::look_up(self.http_allow.iter().chain(exports))
@@ -230,7 +207,7 @@ impl ExportSettings {
     }
 }
 
-/// Where the counters are served, and the file of the token that it asks for.
+/// Where the counters are served, and the file of their token.
 fn of_page(
     arguments: &ServeArguments,
     file: Option<&ConfigurationFile>,
@@ -248,7 +225,7 @@ fn of_page(
     (http, token)
 }
 
-/// When there is a sandbox, and the directories below which exports may be added.
+/// When to use the sandbox, and the directories below which exports may be added.
 fn of_sandbox(
     arguments: &ServeArguments,
     file: Option<&ConfigurationFile>,
@@ -266,8 +243,7 @@ fn of_sandbox(
     (mode, allow)
 }
 
-/// The exports of the file, then those of the command line. One of the command line replaces one
-/// of the file that has its name.
+/// The exports of the file, then those of the command line, which replace exports of the same name.
 fn exports(
     arguments: &ServeArguments,
     (given, file): (Vec<ExportArgument>, Option<&ConfigurationFile>),
@@ -326,12 +302,10 @@ fn exports(
     exports
 }
 
-/// The lines of its name and of its source.
 fn lines_of(table: &ExportTable) -> (usize, usize) {
     (table.argument.line, table.source_line)
 }
 
-/// What holds of an export with these keys.
 fn export_settings(
     arguments: &ServeArguments,
     keys: &ExportKeys,
@@ -374,7 +348,7 @@ fn export_settings(
     }
 }
 
-/// A switch of a command line, which only says that something is so.
+/// A switch of a command line, which can only be set.
 fn on(is_on: bool) -> Option<bool> {
     is_on.then_some(true)
 }

@@ -1,4 +1,4 @@
-//! What is in force, as a configuration file that says where each value comes from, or as JSON.
+//! The settings in force, as a configuration file with the origin of each value, or as JSON.
 
 use serde_json::{Value, json};
 
@@ -26,7 +26,6 @@ pub(crate) fn text(entries: &[Entry]) -> String {
     text
 }
 
-/// How a table is written.
 fn heading(section: &Section) -> &'static str {
     match section {
         Section::Server => "[server]",

@@ -1,5 +1,5 @@
-//! A table of a configuration file: its keys are taken out one by one, and what is left over is a
-//! mistake.
+//! A table of a configuration file: keys are taken out one by one, and those left over are
+//! mistakes.
 
 use std::ops::Range;
 
@@ -10,16 +10,13 @@ use toml::de::{DeTable, DeValue};
 use super::mistakes::Mistakes;
 use crate::gone;
 
-/// A value, and the line that it stands in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct At<T> {
-    /// The value.
     pub(crate) value: T,
     /// From 1.
     pub(crate) line: usize,
 }
 
-/// Where the lines of a text begin.
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
@@ -29,13 +26,12 @@ impl Lines {
         Self(ends.map(|(at, _)| at).collect())
     }
 
-    /// The line of this part of the text, from 1.
+    /// The line where this part of the text begins, from 1.
     pub(super) fn at(&self, part: &Range<usize>) -> usize {
         self.0.partition_point(|end| *end < part.start) + 1
     }
 }
 
-/// A table of which keys are taken.
 pub(super) struct Table<'t> {
     /// As it is written: `[server]`.
     name: &'static str,
@@ -61,7 +57,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The value of a key that may be left out. `parse` says what is wanted instead.
+    /// The value of an optional key. The error of `parse` says what is wanted.
     pub(super) fn take<T>(
         &mut self,
         key: &'static str,
@@ -84,7 +80,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The same of a key that must be there; `line` is that of the table.
+    /// The value of a required key; `line` is that of the table.
     pub(super) fn require<T>(
         &mut self,
         key: &'static str,
@@ -100,7 +96,7 @@ impl<'t> Table<'t> {
         self.take(key, parse)
     }
 
-    /// Each key that was not asked for is a mistake.
+    /// Reports each key that was not taken.
     pub(super) fn end(self) {
         for key in self.entries.keys() {
             let name = key.get_ref();
@@ -113,8 +109,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// What is said of a key that does not exist: what to do without it, the one that was meant, or all
-/// that there are.
+/// The message on an unknown key: the advice for a former key, the key that was meant, or all keys.
 pub(super) fn unknown(key: &str, table: &str, known: &[&'static str]) -> String {
     if let Some(advice) = gone::advice(key) {
         return advice;
@@ -152,7 +147,7 @@ fn shown(value: &DeValue<'_>) -> String {
     beginning + "..."
 }
 
-/// Takes a text, which is parsed further.
+/// Takes a text for `parse`.
 pub(super) fn text<T, E: ToString>(
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<T, String> {
@@ -162,13 +157,12 @@ pub(super) fn text<T, E: ToString>(
     }
 }
 
-/// Takes `true` or `false`.
 pub(super) fn switch(value: &DeValue<'_>) -> Result<bool, String> {
     let wanted = || "true or false is wanted, without quotes".to_owned();
     value.as_bool().ok_or_else(wanted)
 }
 
-/// Takes a number, which is parsed as on a command line.
+/// Takes a number; `parse` gets it as text.
 pub(super) fn number<T, E: ToString>(
     parse: impl FnOnce(&str) -> Result<T, E>,
 ) -> impl FnOnce(&DeValue<'_>) -> Result<T, String> {
@@ -177,7 +171,7 @@ pub(super) fn number<T, E: ToString>(
             DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix()).ok(),
             _ => None,
         };
-        // What is no number is refused with the words for a wrong one.
+        // No number is refused with the words for a wrong one.
         let text = number.map(|number| number.to_string());
         parse(&text.unwrap_or_default()).map_err(|error| error.to_string())
     }
@@ -210,7 +204,7 @@ pub(super) fn word<T: Clone>(
     }
 }
 
-/// Takes a list of texts, at most so many, such as the example.
+/// Takes a list of at most `most` texts.
 pub(super) fn list<T>(
     most: usize,
     example: &'static str,

@@ -10,7 +10,6 @@ use super::table::{At, Table, text, text_or_number, word};
 use crate::bucket_arguments::BucketArguments;
 use crate::writing_arguments::{OBJECT_WRITES, ObjectWrites, WritingArguments, parse_size};
 
-/// What the file says.
 #[derive(Debug, Default)]
 pub(crate) struct WritingKeys {
     staging_dir: Option<At<PathBuf>>,
@@ -20,7 +19,6 @@ pub(crate) struct WritingKeys {
 }
 
 impl WritingKeys {
-    /// Takes them out of a table.
     pub(super) fn take(
         table: &mut Table<'_>,
         path: impl FnOnce(&str) -> Result<PathBuf, String>,
@@ -33,7 +31,7 @@ impl WritingKeys {
         }
     }
 
-    /// What holds with these and what the command line has `given`.
+    /// Resolves these and what the command line has `given`.
     pub(super) fn resolve(
         keys: Option<&Self>,
         given: &BucketArguments,

@@ -1,9 +1,9 @@
 //! The attributes of a copy.
 //!
-//! Without being asked to keep more, a new file has the permissions of its original that the umask
-//! leaves, belongs to the user that copies, and has the time of its making; a file that was there
-//! keeps what it had. Set-id bits are only given where the owner is that of the original: they must
-//! not become those of another user.
+//! Unless more is to be kept, a new file has the permissions of its original that the umask leaves,
+//! belongs to the user that copies, and has the time of its making; an existing file keeps what it
+//! had. Set-id bits are only given where the owner is that of the original: they must not become
+//! those of another user.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -17,25 +17,24 @@ use super::object::{Object, Original, Trouble, refuse};
 use super::rules::Extended;
 use super::terms::Terms;
 
-/// What all names of access control lists begin with.
+/// The names of access control lists begin with this.
 const LIST_PREFIX: &[u8] = b"system.posix_acl_";
 const ACCESS_LIST: &CStr = c"system.posix_acl_access";
 const DEFAULT_LIST: &CStr = c"system.posix_acl_default";
 /// Labels belong to the policy of a machine, not to a file; GNU cp leaves them, too.
 const LABEL: &[u8] = b"security.selinux";
 
-/// How the copy came to be.
+/// How the object of the copy came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Made {
     /// For this copy.
     New,
     /// It was there.
     Before,
-    /// For this copy: a directory, with the mode that it has until it is filled.
+    /// For this copy: a directory, with its mode until it is filled.
     Directory { mode: u32 },
 }
 
-/// A mode alone.
 pub(super) fn with_mode(mode: u32) -> SetAttributes {
     SetAttributes {
         mode: Some(mode),
@@ -51,8 +50,8 @@ fn with_group(gid: u32) -> SetAttributes {
 }
 
 impl Terms {
-    /// Owner and times that are kept of an original. Only root gives files away; to others a group
-    /// that they are in is left.
+    /// Owner and times to keep of an original. Only root gives files away; other users keep a group
+    /// that they are in.
     pub(super) fn kept(&self, original: &Attributes) -> SetAttributes {
         let keep = self.rules.keep;
         let is_root = self.is_root();
@@ -67,8 +66,8 @@ impl Terms {
         }
     }
 
-    /// The mode of a new object until it is filled: no other user may open it if it will get
-    /// another owner.
+    /// The mode of a new object until it is filled: if it will get another owner, no other user may
+    /// open it.
     pub(super) fn mode_at_first(&self, original: &Attributes) -> u32 {
         let mode = original.mode & 0o777;
         match self.rules.keep {
@@ -78,7 +77,7 @@ impl Terms {
         }
     }
 
-    /// The mode in the end; nothing when it is right already.
+    /// The final mode; nothing when it is right already.
     fn mode_at_last(&self, original: &Attributes, object: &Object, made: Made) -> Option<u32> {
         let keep = self.rules.keep;
         let as_original = original.mode & 0o777 & !self.rules.umask;
@@ -92,8 +91,8 @@ impl Terms {
         }
     }
 
-    /// Without the set-id bits where the object belongs to another user or group than the original,
-    /// whatever was answered to giving it away.
+    /// The mode of the original, without the set-id bits unless owner and group are those of the
+    /// original.
     fn mode_kept(&self, original: &Attributes, object: &Object) -> u32 {
         let mode = original.mode & 0o7777;
         let owner = (original.uid, original.gid);
@@ -117,16 +116,16 @@ impl Terms {
         }
     }
 
-    /// Removes the access control lists that the original does not have: a new object has those of
-    /// its directory, and the mode of the original would let more users in by them.
+    /// Removes the access control lists that the original lacks: a new object has those of its
+    /// directory, and with the mode of the original they would let more users in.
     fn remove_lists(
         &self,
         original: &Attributes,
         object: &Object,
         extended: &[ExtendedAttribute],
     ) -> Result<(), Error> {
-        // One call for each file is saved where none can have lists. Elsewhere it is made also in
-        // directories that give none: they may get a list while the copy is under way.
+        // Saves a call for each file where none can have lists. A directory without lists may get
+        // one while the copy runs.
         let local = self.local().filter(|local| local.limits().access_lists);
         let Some(lists) = local.and_then(|local| local.extended_attributes()) else {
             return Ok(());
@@ -150,7 +149,7 @@ impl Terms {
 }
 
 impl Hand {
-    /// Gives a copy the attributes that are kept.
+    /// Gives a copy the attributes to keep.
     pub(super) fn dress(
         &mut self,
         original: &Original<'_>,
@@ -161,27 +160,27 @@ impl Hand {
         let source = &original.entry.attributes;
         let keep = terms.rules.keep;
         let mut wanted = terms.kept(source);
-        // Those that are known are set, whatever fails.
+        // Known ones are set, whatever fails.
         let (extended, known) = match self.extended(original) {
             Ok(extended) => (extended, Ok(())),
             Err(trouble) => (Vec::new(), Err(trouble)),
         };
         if !extended.is_empty() || keep.mode && source.mode & 0o6000 != 0 {
-            // The owner first: changing it takes attributes away that give rights, and whose it is
-            // decides which are given.
+            // The owner first: its change removes attributes that give rights, and it decides which
+            // are given.
             let owner = Part::Ownership.of(&wanted);
             (wanted.uid, wanted.gid) = (None, None);
             self.give(original, object, &owner)?;
         }
         let set = self.set_extended(original, object, &extended);
-        // The mode last: without permission to write there would be none to set attributes.
+        // The mode last: attributes cannot be set without permission to write.
         wanted.mode = terms.mode_at_last(source, object, made);
         self.give(original, object, &wanted)?;
         known.and(set)
     }
 
-    /// Sets attributes of a copy, all with one call where the target takes them. One that it
-    /// refuses costs no other: it is noted.
+    /// Sets attributes of a copy, with one call if the target takes all. One that it refuses costs
+    /// no other, and is noted.
     pub(super) fn give(
         &mut self,
         original: &Original<'_>,
@@ -202,10 +201,11 @@ impl Hand {
                 return Err(error.into());
             }
             if let (Some(_), Some(gid)) = (alone.uid, alone.gid) {
-                // As cp(1) does: it may be one that the user of the target is in.
+                // As cp(1) does: the user of the target may be in this group.
                 let _ = self.terms.set(object, &with_group(gid));
             }
-            // Root alone gets a message, as from cp(1): no other user expects to give files away.
+            // Root alone gets a message, as from cp(1): other users do not expect to give files
+            // away.
             if part != Part::Ownership || alone.uid.is_some() {
                 let is_directory = original.entry.attributes.file_type.is_directory();
                 self.notices.push(Notice::Lost(part, is_directory, error));
@@ -214,7 +214,7 @@ impl Hand {
         Ok(())
     }
 
-    /// The extended attributes of the original that are to be kept, where they are known.
+    /// The extended attributes of the original to keep, where they are known.
     fn extended(&mut self, original: &Original<'_>) -> Result<Vec<ExtendedAttribute>, Trouble> {
         let wanted = self.terms.rules.keep.extended;
         if wanted == Extended::Nothing {
@@ -230,7 +230,7 @@ impl Hand {
         }
         let (entry, call) = (&original.entry, place.tree.call());
         let extended = place.tree.filesystem.extended_attributes().filter(|_| {
-            // Those of other types could not be copied.
+            // Other types could not get them.
             let file_type = entry.attributes.file_type;
             matches!(file_type, FileType::Regular | FileType::Directory)
         });
@@ -246,7 +246,7 @@ impl Hand {
         Ok(known)
     }
 
-    /// Gives a copy extended attributes, and takes away the access control lists that are not among
+    /// Gives a copy extended attributes, and removes the access control lists that are not among
     /// them.
     fn set_extended(
         &mut self,
@@ -289,7 +289,7 @@ impl Hand {
         kept
     }
 
-    /// Something is not kept: a failure when it was asked for by name, else said once.
+    /// Something is not kept: a failure when the user named it, else one notice.
     fn lost(&mut self, what: Cow<'static, str>) -> Result<(), Trouble> {
         if self.terms.rules.keep.extended == Extended::Required {
             return refuse(&what);

@@ -1,8 +1,8 @@
 //! Moves the bytes of a file.
 //!
-//! Into a directory of this machine they go through the file's descriptor: one system call for
-//! each read, and between two such directories within the kernel (copy_file_range(2)), which may
-//! share the blocks. Everything else is written by way of [`pagewell_fs::FileSystem::write`].
+//! Into a directory of this machine they go through the file's descriptor: one system call for each
+//! read, and between two such directories within the kernel (copy_file_range(2)), which may share
+//! the blocks. Other targets are written with [`pagewell_fs::FileSystem::write`].
 
 use std::os::fd::AsFd;
 
@@ -14,10 +14,9 @@ use rustix::io::Errno;
 use super::hand::Hand;
 use super::object::{Original, Trouble};
 
-/// Bytes that are asked for at once where the kernel copies them.
+/// Bytes in one request to the kernel.
 const RANGE_BYTES: u32 = 16 << 20;
 
-/// Where the bytes go.
 pub(super) enum Sink<'a> {
     /// A file of this machine.
     File(OpenFile),
@@ -25,12 +24,10 @@ pub(super) enum Sink<'a> {
     Tree(&'a Tree, FileId),
 }
 
-/// How a copy went.
 #[derive(Default)]
 pub(super) struct Moved {
-    /// Bytes of the original.
     pub(super) size: u64,
-    /// Where the last bytes that were written end; less than the size when a hole is at the end.
+    /// The end of the last written bytes; less than the size when a hole is at the end.
     pub(super) end: u64,
 }
 
@@ -38,7 +35,7 @@ fn total(pieces: &[&[u8]]) -> u64 {
     pieces.iter().map(|piece| piece.len() as u64).sum()
 }
 
-/// Has the kernel copy a range; `None` when it cannot, or something failed.
+/// Has the kernel copy a range; `None` when it cannot or fails.
 fn copy_range(from: &OpenFile, start: u64, to: &OpenFile, at: u64, length: u32) -> Option<u64> {
     let (mut source, mut target) = (start, at);
     let end = start + u64::from(length);
@@ -50,13 +47,12 @@ fn copy_range(from: &OpenFile, start: u64, to: &OpenFile, at: u64, length: u32) 
             Err(_) => return None,
         }
     }
-    // Nothing of what was asked for: not a file whose length the kernel knows.
+    // Nothing copied: the kernel does not know the length of such a file.
     (source > start || length == 0).then_some(source - start)
 }
 
 impl Sink<'_> {
-    /// Copies all bytes of a file here, or all but holes; `moved` says how much was copied also
-    /// when it fails.
+    /// Copies all bytes of a file, or all but holes; `moved` is right after a failure, too.
     pub(super) fn fill(
         &self,
         hand: &mut Hand,
@@ -88,7 +84,7 @@ impl Sink<'_> {
                     moved.end = offset + copied;
                     copied
                 }
-                // Whatever is wrong, reading and writing tells which side it is.
+                // Reading and writing tells which side is at fault.
                 None if std::mem::take(&mut in_kernel) => continue,
                 None => pieces(&piece.payload, &mut hand.buffer, failed, |at, pieces| {
                     let at = offset + at;
@@ -136,7 +132,6 @@ impl Sink<'_> {
     }
 }
 
-/// Writes all of `data` into a file of a tree.
 fn write_all(tree: &Tree, id: &FileId, offset: u64, data: &[u8]) -> Result<(), Error> {
     let (mut offset, mut data) = (offset, data);
     while !data.is_empty() {

@@ -1,8 +1,8 @@
 //! Brings a copy to the device, once, at its end.
 //!
-//! A few files are synchronised one by one; of more, the whole file system is, which is cheaper
-//! for them and dearer for all others: it waits for what other programs have written, too. The
-//! kernel tells both ways what it could not write since the target was opened.
+//! A few files are synchronised one by one, more by their whole file system. That is cheaper for
+//! many files but waits for what other programs have written, too. The kernel reports both ways
+//! what it could not write since the target was opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,11 +12,11 @@ use pagewell_tree::Tree;
 
 use super::object::Object;
 
-/// Objects that are synchronised one by one. Each costs about one commit of a journal; in the time
-/// of so many a file system that is not busy has been synchronised.
+/// Objects that are synchronised one by one. Each costs about one commit of a journal; as many take
+/// the time that a quiet file system takes.
 const FEW: usize = 16;
 
-/// What was made or changed in a directory of this machine.
+/// What changed in a directory of this machine.
 #[derive(Default)]
 pub(super) struct Unsynced {
     few: Mutex<Vec<Object>>,
@@ -24,7 +24,7 @@ pub(super) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Notes a file that was filled, or a directory that has a new name.
+    /// Notes a file that was filled, or a directory with a new name.
     pub(super) fn note(&self, object: &Object) {
         if self.are_many.load(Ordering::Relaxed) {
             return;
@@ -40,7 +40,6 @@ impl Unsynced {
         }
     }
 
-    /// Brings all of it to the device.
     pub(super) fn sync(&self, tree: &Tree) -> Result<(), Error> {
         if self.are_many.load(Ordering::Relaxed) {
             return tree.filesystem.finish(Finish::Sync).map(drop);
@@ -52,7 +51,7 @@ impl Unsynced {
                 Object::Open(file) => rustix::fs::fsync(file).map_err(Error::from),
             };
             match synced {
-                // Removed since, by this copy or by others.
+                // Removed since.
                 Ok(()) | Err(Error::Stale | Error::NotFound) => {}
                 Err(error) => return Err(error),
             }

@@ -1,22 +1,21 @@
 //! Copies what is below a directory: one thread walks and makes directories, several copy what is
 //! in them ([`pagewell_tree::pipeline`]).
 //!
-//! The thread of the walk settles what the others have done, in the order of the walk: so messages
-//! come in that order, and a directory gets its attributes when all that is in it was copied. It
-//! copies large files by itself, which shows their progress and bounds the memory of the others.
+//! The thread of the walk settles the work of the others in the order of the walk: messages come in
+//! that order, and a directory gets its attributes after all that is in it. It copies large files
+//! itself, which shows their progress and bounds the memory of the others.
 //!
 //! Every copy makes or changes the one name that it is for, so that two of them meet only in an
-//! object with several names: names of one original wait for each other ([`super::links`]), and
-//! what would be written to a file of the target with several names waits for its turn in the order
-//! of the walk ([`Trouble::Aliased`]). Where names that differ only in their case are one, one
-//! thread does all.
+//! object with several names. Names of one original wait for each other ([`super::links`]); a write
+//! to a file of the target with several names waits for its turn in the order of the walk
+//! ([`Trouble::Aliased`]). Where names that differ only in case are one, one thread does all.
 //!
 //! In a directory of this machine all directories are made before the first file. File systems lay
-//! a file beside its directory, and a directory that is made among files where none lie yet: so
-//! ext4 without a journal fills the same places again and again, in each of which it passes over
-//! what was removed within the last minutes (`scripts/bench-copy.sh`, the row "again").
+//! a file beside its directory, and a directory that is made among files where none lie yet: ext4
+//! without a journal then fills the same places again and again, and passes over what was removed
+//! there within the last minutes (`scripts/bench-copy.sh`, the row "again").
 //!
-//! A failure that ends the copy lets the threads finish what they have begun, and begin nothing.
+//! After a failure that ends the copy the threads finish what they have begun, and begin nothing.
 
 use std::collections::VecDeque;
 
@@ -35,19 +34,19 @@ use super::turns::FILES_OF_A_TURN;
 use crate::escape;
 use crate::location::Place;
 
-/// Larger files are copied by the thread of the walk: what is read at once.
+/// The thread of the walk copies larger files: what one read takes.
 const SMALL_BYTES: u64 = READ_BYTES as u64;
 
-/// A directory of the target that is being filled.
+/// A directory of the target in the making.
 pub(super) struct Filling {
     pub(super) id: FileId,
     pub(super) label: Vec<u8>,
-    /// The directory that it is a copy of, when it gets attributes of that.
+    /// Its original, if it gets the attributes of that.
     pub(super) original: Option<(Entry, Made)>,
 }
 
 impl Filling {
-    /// A directory that is there. It gets the attributes of the original when any are kept.
+    /// An existing directory. It gets the attributes of the original when any are kept.
     pub(super) fn existing(terms: &Terms, id: FileId, label: &[u8], original: &Entry) -> Self {
         let keeps = terms.rules.keep != rules::Keep::default();
         let made = Made::Before;
@@ -58,7 +57,7 @@ impl Filling {
         }
     }
 
-    /// Where an object in it goes, whose path ends with its name.
+    /// The target of an object in it; `path` ends with the object's name.
     pub(super) fn target_of(&self, path: &[u8]) -> Option<Target> {
         let name = path.rsplit(|byte| *byte == b'/').next()?;
         Some(Target {
@@ -68,7 +67,7 @@ impl Filling {
         })
     }
 
-    /// Makes a directory, or takes the one that is there.
+    /// Makes a directory, or takes the existing one.
     pub(super) fn make(
         hand: &mut Hand,
         original: &Original<'_>,
@@ -76,7 +75,7 @@ impl Filling {
     ) -> Result<Self, Trouble> {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
         let terms = hand.terms.clone();
-        // Writable until it is filled: the mode that it is to have is set at the end.
+        // Writable until it is filled; its mode is set at the end.
         let attributes = with_mode(terms.mode_at_first(&original.entry.attributes) | 0o700);
         let (filesystem, call) = terms.at_target();
         let made = terms
@@ -112,7 +111,7 @@ impl Filling {
         }
     }
 
-    /// Gives a directory the attributes that are kept, after its contents were made.
+    /// Gives a directory the attributes to keep, after its contents were made.
     fn close(
         &self,
         hand: &mut Hand,
@@ -129,10 +128,9 @@ impl Filling {
     }
 }
 
-/// A directory that the walk is in.
 struct Level {
     filling: Filling,
-    /// The directories in it that were made before the walk comes to them, in its order.
+    /// The directories in it that were made before the walk enters them, in its order.
     ahead: VecDeque<Entered>,
 }
 
@@ -145,28 +143,25 @@ impl Level {
     }
 }
 
-/// A directory of the target that was made, or why not, and what is to be said of it.
+/// A directory of the target that was made, or why not, with notices.
 struct Entered {
     made: Result<Filling, Trouble>,
     notices: Vec<Notice>,
 }
 
-/// The copy ends here.
 #[derive(Debug)]
 struct Ended;
 
-/// What is settled in the order of the walk.
+/// An item to settle in the order of the walk.
 enum Item {
-    /// To be copied, or tried.
     Leaf(Leaf),
     /// The end of a directory.
     Leave(Option<Vec<u8>>, Filling),
-    /// Messages.
     Tell(Vec<Notice>),
 }
 
 impl Item {
-    /// What is to be copied.
+    /// The leaf, unless it was tried.
     fn leaf(&mut self) -> Option<&mut Leaf> {
         match self {
             Self::Leaf(leaf) => leaf.tried.is_none().then_some(leaf),
@@ -195,7 +190,7 @@ impl Copier {
             })
         };
         let width = match self.hand.terms.target.width() {
-            // No two threads may come to one file by two names.
+            // No two threads may reach one file by two names.
             _ if self.hand.terms.folds_case => Width::NONE,
             Width::REMOTE => Width::REMOTE,
             _ => place.width(),
@@ -207,7 +202,6 @@ impl Copier {
         self.followed.above.truncate(depth);
     }
 
-    /// Settles everything that was given.
     fn finish_line(&mut self, line: &mut Line<'_, '_, '_>, place: &Place) {
         while let Some(item) = line.finish() {
             self.settle_item(place, item);
@@ -222,10 +216,10 @@ impl Copier {
             attributes,
         });
         let mut levels = vec![Level::new(top)];
-        // An end is reported where it came about.
+        // An end was reported where it came about.
         let tree = &place.tree;
         let ahead = Preparation {
-            // Of others, many files are left as they are.
+            // Other rules leave many files as they are.
             reads_files: self.hand.terms.rules.existing == Existing::Overwrite,
             ..place.preparation()
         };
@@ -304,14 +298,14 @@ impl Copier {
         line.give(Item::Leaf(leaf));
     }
 
-    /// Makes the directories that are in a directory of this machine.
+    /// Makes the directories of a listing, in a directory of this machine.
     fn make_ahead(
         &mut self,
         (place, path, listed): (&Place, &[u8], &[Listed]),
         level: &mut Level,
         top: Option<&Entry>,
     ) {
-        // Of names that differ only in their case the first one counts.
+        // Of names that differ only in case the first one counts.
         if !self.hand.terms.turns.are_taken() || self.hand.terms.folds_case {
             return;
         }
@@ -330,14 +324,13 @@ impl Copier {
             let entered = self.make_entered(&Original::below(place, &path, entry), &to, top);
             let is_final = entered.made.as_ref().is_err_and(Trouble::is_final);
             level.ahead.push_back(entered);
-            // The walk reports the failure when it comes to that directory.
+            // The walk reports the failure when it enters that directory.
             if is_final || self.hand.terms.has_ended() {
                 return;
             }
         }
     }
 
-    /// Makes a directory of the target.
     fn make_entered(
         &mut self,
         original: &Original<'_>,
@@ -357,8 +350,8 @@ impl Copier {
         Entered { made, notices }
     }
 
-    /// Goes on in a directory of the target, which is made unless it was; nothing when its original
-    /// is not to be entered.
+    /// Enters a directory of the target, which it makes unless that was done; nothing when the
+    /// original is not to be entered.
     fn enter(
         &mut self,
         line: &mut Line<'_, '_, '_>,
@@ -416,7 +409,7 @@ impl Copier {
 
     fn settle_leaf(&mut self, place: &Place, mut leaf: Leaf) {
         let Some(tried) = leaf.tried.take() else {
-            // Not begun before the copy ended.
+            // The copy ended before this leaf was begun.
             return;
         };
         self.hand.progress.add_of(tried.bytes, &leaf.to.label);

@@ -1,7 +1,7 @@
-//! One thread of a copy: what it has for itself, and what it has to say.
+//! One thread of a copy: its own state and its messages.
 //!
-//! A copy is made by whichever thread gets to it. What it says is kept, and printed by one thread
-//! in the order of the walk.
+//! Any thread makes a copy. Its messages are kept, and one thread prints them in the order of the
+//! walk.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -15,49 +15,45 @@ use crate::escape;
 use crate::location::Place;
 use crate::progress::Progress;
 
-/// What is said of a copy besides its failure.
+/// A message on a copy, besides its failure.
 #[derive(Debug)]
 pub(super) enum Notice {
-    /// A line on standard output.
     Line(String),
-    /// A message.
     Message(String),
     /// A failure of the walk.
     Failure(String),
-    /// A part of the attributes of a copy, of a directory or not, that the target does not take.
+    /// A part of the attributes of a copy (a directory or not) that the target does not take.
     Lost(Part, bool, Error),
-    /// A message, the first on what it is about.
+    /// A message; only the first on its subject is printed.
     First(&'static str, Cow<'static, str>),
 }
 
-/// See the module's text.
 pub(super) struct Hand {
     pub(super) terms: Arc<Terms>,
     pub(super) progress: Progress,
     pub(super) buffer: Vec<u8>,
-    /// What was made for the copy in hand, or why it was not.
+    /// What was made for the present copy, or why not.
     pub(super) made: Option<Result<Object, Error>>,
-    /// What is to be said of the copy in hand.
+    /// Messages on the present copy.
     pub(super) notices: Vec<Notice>,
     /// Whether this is the thread of the walk.
     is_first: bool,
-    /// Whether all before it in the order of the walk is done, so that it may write to a file with
-    /// several names: others could write to the same at the same time, by another name.
+    /// Whether all before the present copy in the order of the walk is done, so that it may write
+    /// to a file with several names: other threads could write to the same file by another name.
     pub(super) is_in_turn: bool,
 }
 
-/// An object below the place that is copied, and where it goes.
+/// An object below the place that is copied, and its target.
 pub(super) struct Leaf {
     pub(super) path: Vec<u8>,
     pub(super) entry: Entry,
     pub(super) to: Target,
-    /// Its new file, which is empty, or why there is none; when that was tried before the copy.
+    /// Its new, empty file, or why there is none, if that was tried before the copy.
     pub(super) made: Option<Result<Object, Error>>,
-    /// How it went, once it was tried.
+    /// How the copy went, once it was tried.
     pub(super) tried: Option<Tried>,
 }
 
-/// How a copy went.
 pub(super) struct Tried {
     pub(super) copied: Result<(), Trouble>,
     pub(super) notices: Vec<Notice>,
@@ -71,7 +67,6 @@ impl Leaf {
 }
 
 impl Hand {
-    /// That of the thread of the walk.
     pub(super) fn first(terms: Arc<Terms>) -> Self {
         Self {
             is_first: true,
@@ -80,7 +75,6 @@ impl Hand {
         }
     }
 
-    /// That of another.
     pub(super) fn further(terms: Arc<Terms>) -> Self {
         Self {
             terms,
@@ -93,7 +87,7 @@ impl Hand {
         }
     }
 
-    /// Says what is copied where, when that is asked for.
+    /// Notes what is copied where, with -v.
     pub(super) fn tell(&mut self, original: &Original<'_>, to: &Target) {
         if self.terms.rules.verbose {
             let (from, to) = (escape::text(&original.label()), escape::text(&to.label));
@@ -102,7 +96,7 @@ impl Hand {
         }
     }
 
-    /// Says that what was in the way is gone.
+    /// Notes that an obstacle was removed.
     pub(super) fn tell_removed(&mut self, to: &Target) {
         if self.terms.rules.verbose {
             let line = format!("removed '{}'", escape::text(&to.label));
@@ -110,7 +104,7 @@ impl Hand {
         }
     }
 
-    /// Copies objects; after the end of the copy only those that were begun.
+    /// Copies objects; after the end of the copy only those with a new file.
     pub(super) fn copy_all(&mut self, place: &Place, leaves: &mut [&mut Leaf]) {
         for leaf in leaves {
             if leaf.made.is_some() || !self.terms.has_ended() {
@@ -119,8 +113,8 @@ impl Hand {
         }
     }
 
-    /// Copies an object below a place, whatever is done of what comes before it. A failure that
-    /// ends the copy ends it for all threads.
+    /// Copies an object below a place, out of turn. A failure that ends the copy ends it for all
+    /// threads.
     pub(super) fn copy(&mut self, place: &Place, leaf: &mut Leaf) {
         let bytes = self.progress.bytes();
         self.is_in_turn = false;

@@ -1,4 +1,4 @@
-//! Copies what is not a directory: files, links, special files.
+//! Copies files, links and special files.
 
 use pagewell_fs::{
     Access, CreateMode, Entry, Error, FileId, FileType, NodeKind, OpenFile, SetAttributes, SetTime,
@@ -15,15 +15,12 @@ use crate::escape;
 use crate::listing::is_device;
 use crate::location::Place;
 
-/// Why nothing is made of a device.
 const NO_DEVICE: &str =
     "is a device, which could be any of this machine: only -p and -a copy devices";
 
-/// What is answered to what cannot be copied into a disk image.
 pub(super) const ONE_FILE: &str = "a disk image is one file, and nothing can be added to it";
 
 impl Hand {
-    /// Copies what is not a directory.
     pub(super) fn leaf(&mut self, original: &Original<'_>, to: &Target) -> Result<(), Trouble> {
         name::check_new(&to.name).map_err(|error| Trouble::Source(error.into()))?;
         let source = original.entry;
@@ -42,7 +39,7 @@ impl Hand {
             let made = self.made.take();
             match made.unwrap_or_else(|| self.new_file(original, to)) {
                 Ok(object) => return self.file(original, to, &object, Made::New),
-                // Answered before it is seen that the name is there.
+                // The answer may come before a look whether the name exists.
                 Err(
                     error @ (Error::Exists
                     | Error::AccessDenied
@@ -55,7 +52,7 @@ impl Hand {
         self.over(original, to, claim.linked, refusal)
     }
 
-    /// Whether a new file is tried to be made of it, before it is seen what is there.
+    /// Whether to try to make a new file before a look at the target.
     fn is_made_at_once(&self, original: &Original<'_>) -> bool {
         original.entry.attributes.file_type == FileType::Regular
             && !self.terms.target.is_image
@@ -63,8 +60,7 @@ impl Hand {
             && !self.terms.shares_bytes(original, None)
     }
 
-    /// Makes the files of copies that are to be made next, in one turn. Those that may become links
-    /// are left.
+    /// Makes the files of the next copies, in one turn, but for those that may become links.
     pub(super) fn make_files(&self, place: &Place, leaves: &mut [&mut Leaf]) {
         let terms = &self.terms;
         if !terms.turns.are_taken() || terms.has_ended() {
@@ -80,8 +76,7 @@ impl Hand {
         });
     }
 
-    /// Copies to a name that may have been there before. `refusal`: why nothing new was made of it,
-    /// if that was tried.
+    /// Copies to a name that may exist. `refusal`: why no new file was made, if that was tried.
     fn over(
         &mut self,
         original: &Original<'_>,
@@ -133,8 +128,8 @@ impl Hand {
 
     /// Copies a file into a disk image, over the beginning of its file, which must hold all of it.
     ///
-    /// An image has a length, permissions and a name of its own, so a copy is bytes alone. All of
-    /// them are written, holes as zeros: what was there before must not show through.
+    /// An image has a length, permissions and a name of its own, so a copy is bytes alone. Holes
+    /// are written as zeros: what was there before must not show through.
     fn overwrite(
         &mut self,
         original: &Original<'_>,
@@ -162,7 +157,7 @@ impl Hand {
         let sink = Sink::Tree(&terms.target.tree, existing.id);
         let mut moved = Moved::default();
         match sink.fill(self, original, false, &mut moved) {
-            // It has grown since it was looked at.
+            // The original has grown since the look.
             Err(Trouble::Target(Error::NoSpace)) => {
                 return refuse(&format!("more bytes than {target} has"));
             }
@@ -178,7 +173,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Whether a file that is there is to be left alone.
+    /// Whether to leave an existing file alone.
     fn stays(&mut self, original: &Original<'_>, existing: &Entry) -> bool {
         let (new, old) = (&original.entry.attributes, &existing.attributes);
         match self.terms.rules.existing {
@@ -196,7 +191,7 @@ impl Hand {
         }
     }
 
-    /// Gives what was copied before one more name; false when the target has no such names.
+    /// Links an earlier copy to this name; false when the target has no such links.
     fn link(
         &mut self,
         original: &Original<'_>,
@@ -218,7 +213,7 @@ impl Hand {
                 self.terms.unsynced.note(&Object::Known(to.directory));
                 Ok(true)
             }
-            // Also on file systems that have no links, FAT for one.
+            // File systems without links (FAT) answer these, too.
             Err(
                 error @ (Error::NotSupported
                 | Error::NotPermitted
@@ -245,7 +240,7 @@ impl Hand {
         }
     }
 
-    /// Makes an empty file, which must not be there.
+    /// Makes an empty file; fails if the name exists.
     fn new_file(&self, original: &Original<'_>, to: &Target) -> Result<Object, Error> {
         let turns = &self.terms.turns;
         turns.take(|| self.make_file(original, to))
@@ -266,7 +261,7 @@ impl Hand {
         Ok(Object::Known(created.entry.id))
     }
 
-    /// Makes a file, or empties the one that is there.
+    /// Makes a file, or empties the existing one.
     fn over_file(
         &mut self,
         original: &Original<'_>,
@@ -279,7 +274,7 @@ impl Hand {
             return Err(Trouble::Aliased);
         }
         if existing.is_some() {
-            // As cp(1) does: what is there stays when the original cannot be opened.
+            // As cp(1) does: the old file stays when the original cannot be opened.
             let reader = original.place.tree.reader(original.entry);
             let opened = reader.read(0, READ_BYTES);
             opened.map_err(|error| {
@@ -290,7 +285,7 @@ impl Hand {
         let (object, made) = match existing {
             None => (self.new_file(original, to)?, Made::New),
             Some(existing) if has_others(&existing) && keeps_links => {
-                // Its other names are not to be written through.
+                // Its other names must not get the new bytes.
                 self.terms.remove(to)?;
                 (self.new_file(original, to)?, Made::New)
             }
@@ -310,9 +305,9 @@ impl Hand {
         self.file(original, to, &object, made)
     }
 
-    /// Fills a file that is empty, and gives it its attributes. One that was made for this and
-    /// cannot be filled is removed, unless it is the original that cannot be read on: then what was
-    /// read stays, older than the original, so that the next copy of what is newer begins anew.
+    /// Fills an empty file, and gives it its attributes. A new file that cannot be filled is
+    /// removed, unless the original fails after some bytes: then these stay, older than the
+    /// original, so that the next copy with -u begins anew.
     fn file(
         &mut self,
         original: &Original<'_>,
@@ -325,7 +320,6 @@ impl Hand {
         let filled = self.fill_file(original, object, &mut moved);
         if let Err(trouble) = &filled {
             let is_useless = matches!(trouble, Trouble::Target(_)) || moved.size == 0;
-            // The failure is said anyway.
             let _ = if made == Made::New && is_useless {
                 self.terms.remove(to)
             } else {
@@ -366,7 +360,7 @@ impl Hand {
         Ok(())
     }
 
-    /// Copies a link; one that is in the way is replaced, as another run of the same copy needs.
+    /// Copies a link; replaces an existing one, as another run of the same copy needs.
     fn symlink(
         &mut self,
         original: &Original<'_>,
@@ -389,7 +383,7 @@ impl Hand {
         self.give(original, &object, &terms.kept(&source.attributes))
     }
 
-    /// Makes a device, socket or pipe like the original, unless there is one.
+    /// Makes a device, socket or pipe like the original, unless it exists.
     fn special(
         &mut self,
         original: &Original<'_>,
@@ -437,7 +431,6 @@ impl Hand {
     }
 }
 
-/// Why an object like the original was not made.
 fn not_made(original: &Entry, error: Error) -> Trouble {
     match error {
         Error::NotSupported | Error::BadType => {
@@ -448,9 +441,9 @@ fn not_made(original: &Entry, error: Error) -> Trouble {
     }
 }
 
-/// Whether an existing file of the target may be written, as open(2) would say: a server lets the
-/// owner write to a file that is protected from that (RFC 1813 section 4.4), and is asked for that
-/// reason. A file of this machine is opened.
+/// Whether an existing file of the target may be written, as open(2) would say. A server lets the
+/// owner write to a file that is protected from that (RFC 1813 section 4.4), so it is asked by
+/// ACCESS. A file of this machine is opened.
 pub(crate) fn check_write(tree: &Tree, id: &FileId) -> Result<Option<OpenFile>, Error> {
     let call = tree.call();
     if let Some(local) = tree.local() {
@@ -462,7 +455,7 @@ pub(crate) fn check_write(tree: &Tree, id: &FileId) -> Result<Option<OpenFile>, 
     Ok(None)
 }
 
-/// Empties a file that may be written.
+/// Empties a file, if it may be written.
 fn empty(tree: &Tree, id: &FileId) -> Result<(), Error> {
     if let Some(file) = check_write(tree, id)? {
         return rustix::fs::ftruncate(&file, 0).map_err(Error::from);
@@ -477,7 +470,7 @@ fn empty(tree: &Tree, id: &FileId) -> Result<(), Error> {
     set.map(drop)
 }
 
-/// The attributes of a file that has a part of its original: a time before that of the original.
+/// The attributes of a partial copy: a time before that of the original.
 fn of_a_part(original: &Entry) -> SetAttributes {
     let mut before = original.attributes.modified;
     before.seconds = before.seconds.saturating_sub(1);

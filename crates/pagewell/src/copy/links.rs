@@ -1,8 +1,8 @@
-//! What this copy has made: the other names of a file that has several are made links to its copy,
-//! and none of the sources that were named takes the place of the copy of another.
+//! What this copy has made: further names of a file become links to its copy, and no named source
+//! takes the place of the copy of another.
 //!
-//! Threads come to several names of one file at the same time. The first claims it; the others wait
-//! until it is copied, and make links, or until that has failed: then one of them copies it.
+//! Threads reach several names of one file at the same time. The first claims the file. The others
+//! wait until it is copied, and make links, or until that fails: then one of them copies it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,8 +11,8 @@ use pagewell_fs::{Entry, FileId, FileType};
 
 use super::object::Original;
 
-/// An object of a source: which source, and its numbers there. Directories of this machine are
-/// all one source.
+/// An object of a source: the source, and its numbers there. Directories of this machine are one
+/// source.
 type Key = (usize, u64, u64);
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Known {
     claimed: HashSet<Key>,
     made: HashSet<FileId>,
     given: HashSet<(Key, Vec<u8>)>,
-    /// Number of the source that is being copied, from 1.
+    /// Number of the present source, from 1.
     source: usize,
 }
 
@@ -37,14 +37,13 @@ impl Known {
     }
 }
 
-/// See above.
 #[derive(Default)]
 pub(super) struct Links {
     known: Mutex<Known>,
     released: Condvar,
 }
 
-/// A file with several names that one thread is to copy, or to make links to.
+/// A file with several names that one thread is to copy or link.
 pub(super) struct Claim<'a> {
     links: &'a Links,
     key: Option<Key>,
@@ -62,7 +61,7 @@ impl Drop for Claim<'_> {
 }
 
 impl Links {
-    /// Begins with another source; false when it was given before, to get the same name.
+    /// Begins another source; false when it was given before, for the same name.
     pub(super) fn begin(&self, original: &Original<'_>, name: &[u8]) -> bool {
         let mut known = self.known.lock();
         known.source += 1;
@@ -70,8 +69,8 @@ impl Links {
         known.given.insert((key, name.to_vec()))
     }
 
-    /// Claims the original, when further names that lead to it are to be links, until the claim is
-    /// dropped. Waits for the thread that has claimed another name of it.
+    /// Claims the original until the claim is dropped, if its further names are to be links. Waits
+    /// for a thread that has claimed another name of it.
     pub(super) fn claim(&self, original: &Original<'_>, has_names: bool) -> Claim<'_> {
         let mut claim = Claim {
             links: self,
@@ -102,12 +101,12 @@ impl Links {
         known.copies.insert(key, (file_type, id));
     }
 
-    /// Notes that this copy made it.
+    /// Notes that this copy made an object.
     pub(super) fn note_made(&self, id: FileId) {
         self.known.lock().made.insert(id);
     }
 
-    /// Whether this copy made it.
+    /// Whether this copy made an object.
     pub(super) fn is_made(&self, entry: &Entry) -> bool {
         self.known.lock().made.contains(&entry.id)
     }

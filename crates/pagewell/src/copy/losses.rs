@@ -1,15 +1,15 @@
-//! What the target does not take of the originals' attributes.
+//! Attributes of the originals that the target does not take.
 //!
 //! A server that squashes root gives no file away, and a file system without owners, permissions or
-//! times keeps none: then each copy lacks the same. Its bytes are there, so it is a copy, and
-//! neither are its other attributes lost. What is lacking is counted, and said once at the end.
+//! times keeps none: then each copy lacks the same part. Bytes and other attributes are not lost
+//! with it. Losses are counted, and reported once at the end.
 
 use pagewell_fs::{Error, SetAttributes};
 
 use super::object::is_final;
 
-/// Attributes that stand or fall together, in the order in which they are set: giving a file away
-/// takes bits of its mode.
+/// Attributes that succeed or fail together, in the order of setting them: giving a file away
+/// clears bits of its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Ownership,
@@ -20,7 +20,7 @@ pub(super) enum Part {
 impl Part {
     pub(super) const ALL: [Self; 3] = [Self::Ownership, Self::Mode, Self::Times];
 
-    /// What of `wanted` it is.
+    /// This part of `wanted`.
     pub(super) fn of(self, wanted: &SetAttributes) -> SetAttributes {
         let none = SetAttributes::default();
         match self {
@@ -56,7 +56,7 @@ pub(super) fn is_refusal(error: &Error) -> bool {
     !is_final(error) && !matches!(error, Error::Stale | Error::NotFound)
 }
 
-/// The copies that lack a part, and why the first does.
+/// The copies that lack a part, and the reason for the first.
 #[derive(Default)]
 struct Loss {
     files: u64,
@@ -64,7 +64,6 @@ struct Loss {
     reason: Option<Error>,
 }
 
-/// Those of each part.
 #[derive(Default)]
 pub(super) struct Losses([Loss; 3]);
 
@@ -78,7 +77,7 @@ impl Losses {
         loss.reason.get_or_insert(reason);
     }
 
-    /// A sentence for each part that is lacking.
+    /// A sentence for each part that some copy lacks.
     pub(super) fn sentences(&self) -> Vec<String> {
         let parts = Part::ALL.iter().zip(&self.0);
         let lacking = parts.filter_map(|(part, loss)| {

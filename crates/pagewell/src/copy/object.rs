@@ -1,29 +1,23 @@
-//! What is copied, where it goes, and why it was not.
+//! Originals, targets, and why an original was not copied.
 
 use pagewell_fs::{Entry, Error, FileId, OpenFile};
 
 use crate::location::Place;
 
-/// Where one object goes.
 pub(crate) struct Target {
-    /// The directory.
     pub(crate) directory: FileId,
-    /// The name there.
     pub(crate) name: Vec<u8>,
-    /// For messages.
     pub(crate) label: Vec<u8>,
 }
 
-/// An object that is copied.
 pub(super) struct Original<'a> {
     pub(super) place: &'a Place,
-    /// Its path below the place; nothing for the place itself.
+    /// Its path below the place; none for the place itself.
     pub(super) path: Option<&'a [u8]>,
     pub(super) entry: &'a Entry,
 }
 
 impl<'a> Original<'a> {
-    /// The place itself.
     pub(super) fn of_place(place: &'a Place, entry: &'a Entry) -> Self {
         Self {
             place,
@@ -32,7 +26,7 @@ impl<'a> Original<'a> {
         }
     }
 
-    /// What is there below it.
+    /// The object at this path below the place.
     pub(super) fn below(place: &'a Place, path: &'a [u8], entry: &'a Entry) -> Self {
         Self {
             place,
@@ -49,15 +43,14 @@ impl<'a> Original<'a> {
     }
 }
 
-/// Why something was not copied, and which side it is on.
+/// Why an object was not copied, by the side that is at fault.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// The original, or what is not done with it.
+    /// The original, or what this copy does not do with it.
     Source(anyhow::Error),
     /// The copy.
     Target(Error),
-    /// The copy would be written to a file with several names, which is done in the order of the
-    /// walk.
+    /// The copy would write to a file with several names, which waits for the order of the walk.
     Aliased,
 }
 
@@ -74,7 +67,7 @@ impl Trouble {
     }
 }
 
-/// Whether a target that has failed so fails whatever is asked of it next.
+/// Whether a target that failed so fails all that follows.
 pub(super) fn is_final(error: &Error) -> bool {
     matches!(
         error,
@@ -86,16 +79,13 @@ pub(super) fn is_final(error: &Error) -> bool {
     )
 }
 
-/// What is not done with an original.
 pub(super) fn refuse<T>(what: &str) -> Result<T, Trouble> {
     Err(Trouble::Source(anyhow::anyhow!("{what}")))
 }
 
-/// An object of the target.
 #[derive(Clone)]
 pub(super) enum Object {
-    /// By its identifier.
     Known(FileId),
-    /// A new file of this machine, which has a descriptor and needs no more.
+    /// A new file of this machine whose descriptor is enough.
     Open(OpenFile),
 }

@@ -1,50 +1,44 @@
-//! What a copy keeps of its original, and what it does about what is there: the options of cp(1).
+//! What a copy keeps of its original, and what it does with existing files: the options of cp(1).
 
-/// Extended attributes that are kept; more and more.
+/// Which extended attributes to keep, in rising order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Extended {
-    /// None.
     #[default]
     Nothing,
     /// Access control lists, which belong to the mode.
     Lists,
-    /// All that can be; what cannot is said once.
+    /// All; one notice of what cannot be kept.
     All,
-    /// All; what cannot be is a failure.
+    /// All; what cannot be kept is a failure.
     Required,
 }
 
-/// What is kept of the original besides its bytes.
+/// What to keep of the original besides its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Keep {
     /// Permission bits, set-id and sticky bits.
     pub(crate) mode: bool,
-    /// Owner and group.
     pub(crate) ownership: bool,
     /// Times of access and modification.
     pub(crate) timestamps: bool,
     /// Hard links among what is copied.
     pub(crate) links: bool,
-    /// Extended attributes.
     pub(crate) extended: Extended,
 }
 
-/// What happens to a file that is there.
+/// What becomes of an existing file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It is overwritten.
     #[default]
     Overwrite,
-    /// It stays.
     Stay,
-    /// It is overwritten when it is older than the original.
+    /// It is overwritten if older than the original.
     Update,
 }
 
-/// Which symbolic links of the sources are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Dereference {
-    /// None: they are copied.
+    /// Copied as links.
     #[default]
     Never,
     /// Those that are named as sources.
@@ -53,24 +47,20 @@ pub(crate) enum Dereference {
     Always,
 }
 
-/// All of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
-    /// Which symbolic links are followed.
     pub(crate) dereference: Dereference,
-    /// What is kept.
     pub(crate) keep: Keep,
-    /// What happens to a file that is there.
     pub(crate) existing: Existing,
-    /// A file that is there and cannot be written is removed, and made anew.
+    /// Remove an existing file that cannot be written, and make it anew.
     pub(crate) forces: bool,
-    /// Each copy is named on standard output.
+    /// Name each copy on standard output.
     pub(crate) verbose: bool,
-    /// Bits that new files do not have, unless the mode is kept.
+    /// Bits that new files lack, unless the mode is kept.
     pub(crate) umask: u32,
-    /// A copy in a directory of this machine is on the device at the end.
+    /// Bring a copy in a directory of this machine to the device at the end.
     pub(crate) syncs: bool,
-    /// Sources are several: one copy may not take the place of another.
+    /// Several sources: one copy may not take the place of another.
     pub(crate) several: bool,
 }
 
@@ -90,7 +80,7 @@ impl Keep {
         ..Self::USUAL
     };
 
-    /// This and that.
+    /// All that either keeps.
     pub(crate) fn and(self, other: Self) -> Self {
         Self {
             mode: self.mode || other.mode,
@@ -101,7 +91,6 @@ impl Keep {
         }
     }
 
-    /// Parses the list of `--preserve`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut keep = Self::default();
         for word in text.split(',') {

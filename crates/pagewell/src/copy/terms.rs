@@ -1,4 +1,4 @@
-//! What all threads of one copy go by.
+//! What all threads of one copy share.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -19,26 +19,26 @@ use super::turns::Turns;
 use crate::identity::FileIdentity;
 use crate::location::Place;
 
-/// Why a directory is not copied into itself, which would never end: found out before anything is
+/// Why a directory is not copied into itself, which would never end. Checked before anything is
 /// made.
 pub(super) const INTO_ITSELF: &str = "will not copy a directory into itself";
 
-/// Directories above each other: beyond any path that can be named.
+/// Directories above each other: beyond any path.
 const DEPTH_MAX: usize = 4096;
 
-/// How often two objects are looked at, one of which changes all the time.
+/// How often to look at two objects, one of which changes all the time.
 const LOOKS_MAX: usize = 8;
 
-/// The target, what was asked for, and what was done so far.
+/// The target, the rules, and the work so far.
 pub(super) struct Terms {
     pub(super) target: Place,
     pub(super) rules: Rules,
-    /// Whether two names that differ only in their case are one there.
+    /// Whether two names that differ only in case are one there.
     pub(super) folds_case: bool,
     pub(super) links: Links,
     pub(super) unsynced: Unsynced,
     pub(super) turns: Turns,
-    /// Every further copy would fail as one has: none is begun.
+    /// Every further copy would fail as one has.
     has_ended: AtomicBool,
 }
 
@@ -55,33 +55,32 @@ impl Terms {
         }
     }
 
-    /// The file system of the target, and a call to it.
     pub(super) fn at_target(&self) -> (&dyn FileSystem, Call<'_>) {
         (&*self.target.tree.filesystem, self.target.tree.call())
     }
 
-    /// Whether it is made by the user that may give files away.
+    /// Whether root makes the copy, and may give files away.
     pub(super) fn is_root(&self) -> bool {
         self.target.tree.call().credentials.uid == 0
     }
 
-    /// The target, when it is a directory of this machine.
+    /// The target, if it is a directory of this machine.
     pub(super) fn local(&self) -> Option<&dyn LocalFiles> {
         self.target.tree.local()
     }
 
-    /// Whether the copy has ended before its end.
+    /// Whether the copy has ended early.
     pub(super) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Ends the copy: what is under way is finished, and nothing is begun.
+    /// Ends the copy: threads finish what they have begun, and begin nothing.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writing the one would change what is read of the other: a file and an image that
-    /// lies in it, or two images that have a file in common.
+    /// Whether writing one would change the bytes of the other: a file and an image in it, or two
+    /// images with a file in common.
     pub(super) fn shares_bytes(&self, original: &Original<'_>, existing: Option<&Entry>) -> bool {
         let (place, target) = (original.place, &self.target);
         let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
@@ -92,7 +91,7 @@ impl Terms {
             || place.files.iter().any(|file| target.files.contains(file))
     }
 
-    /// Whether further names may lead to an original, which then are to be links to its copy.
+    /// Whether further names of an original are to be links to its copy.
     pub(super) fn has_names(&self, original: &Original<'_>) -> bool {
         let may_be_followed_to = match self.rules.dereference {
             Dereference::Never => false,
@@ -103,8 +102,8 @@ impl Terms {
         self.rules.keep.links && (is_linked || may_be_followed_to)
     }
 
-    /// Whether more has to be done with a copy than can be done with its descriptor: it may get
-    /// other names, or extended attributes, or another original may be meant for its name.
+    /// Whether a descriptor is not enough for a copy: it may get other names or extended
+    /// attributes, or another original may be meant for its name.
     pub(super) fn needs_id(&self, original: &Original<'_>) -> bool {
         let Rules { keep, several, .. } = &self.rules;
         self.folds_case
@@ -114,10 +113,10 @@ impl Terms {
     }
 
     /// Whether two objects are one. Directories of this machine can be open twice, and so can
-    /// exports of one server. That has several names and addresses, so any two servers may be one,
-    /// or this machine, and an export that is reached as a part of a larger one has other handles
-    /// there, or other numbers. Handles that are the same tell that it is one; numbers do not: two
-    /// servers may give the same to their file systems, and all roots have few.
+    /// exports of one server. A server has several names and addresses, so any two servers may be
+    /// one, or this machine; an export inside a larger one has other handles or numbers there.
+    /// Equal handles prove one object. Equal numbers do not: two servers may give the same to their
+    /// file systems, and root directories have few.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
         let target = &self.target;
         if place.is_alone() || target.is_alone() {
@@ -127,7 +126,7 @@ impl Terms {
         let may_be_same = match (place.is_local(), target.is_local()) {
             (true, true) => return have_one_number,
             (false, false) => have_one_number,
-            // A handle of this program's server ends with what the directory calls the object.
+            // A handle of Pagewell's server ends with the directory's identifier of the object.
             _ => {
                 one.attributes.file_id == other.attributes.file_id
                     || ends_with(&one.id, &other.id)
@@ -137,8 +136,8 @@ impl Terms {
         one.id == other.id || may_be_same && self.are_alike(place, &one.id, &other.id)
     }
 
-    /// Whether an object of a source and one of the target cannot be told apart by what servers say
-    /// of them now. They can if the original was the same before and after the other was looked at.
+    /// Whether what servers now say of an object of a source and one of the target does not tell
+    /// them apart. It does if the original was the same before and after the look at the other.
     fn are_alike(&self, place: &Place, one: &FileId, other: &FileId) -> bool {
         for _ in 0..LOOKS_MAX {
             let looked = (look(&place.tree, one), look(&self.target.tree, other));
@@ -152,11 +151,11 @@ impl Terms {
                 return false;
             }
         }
-        // Not known: what is not copied is not lost.
+        // Unknown: not to copy loses nothing.
         true
     }
 
-    /// Whether a directory of the target is in the directory `source`, or is that.
+    /// Whether a directory of the target is `source`, or below it.
     pub(super) fn is_within(&self, place: &Place, source: &Entry, directory: &FileId) -> bool {
         let (filesystem, call) = self.at_target();
         let mut below: Option<Entry> = None;
@@ -181,7 +180,7 @@ impl Terms {
         self.is_root_within(place, source)
     }
 
-    /// The same of the directories above the root of the target.
+    /// The same for the directories above the root of the target.
     fn is_root_within(&self, place: &Place, source: &Entry) -> bool {
         let (Some(local), true) = (self.local(), place.is_local()) else {
             return false;
@@ -194,7 +193,7 @@ impl Terms {
             .any(|path| FileIdentity::of_path(path).is_ok_and(|found| found == wanted))
     }
 
-    /// What is there in the target, if anything.
+    /// What exists in the target, if anything.
     pub(super) fn lookup(&self, to: &Target) -> Result<Option<Entry>, Error> {
         let (filesystem, call) = self.at_target();
         match filesystem.lookup(&call, &to.directory, &to.name) {
@@ -203,22 +202,22 @@ impl Terms {
         }
     }
 
-    /// Whether an object is what the target names by itself.
+    /// Whether an object is the one that the target names.
     pub(super) fn is_named(&self, existing: &Entry) -> bool {
         let named = self.target.entry;
         named.is_some_and(|named| named.id == existing.id)
     }
 
-    /// Removes what is there in the target, which is no directory.
+    /// Removes an object of the target which is not a directory.
     pub(super) fn remove(&self, to: &Target) -> Result<(), Error> {
         let (filesystem, call) = self.at_target();
         self.turns
             .take(|| filesystem.remove(&call, &to.directory, &to.name).map(drop))
     }
 
-    /// Makes a name in the target. One that is there stays until the new one, which is made beside
-    /// it, takes its place: making it may fail. `is_link`: it is made of an object that has another
-    /// name already.
+    /// Makes a name in the target. An existing one stays until a new one beside it is made and
+    /// takes its place: making it may fail. `is_link`: `make` links an object that has another
+    /// name.
     pub(super) fn replace<T>(
         &self,
         to: &Target,
@@ -239,10 +238,9 @@ impl Terms {
                 let moved = filesystem.rename(&call, from, to, RenameMode::Replace);
                 moved.map(|_| made)
             });
-            // It is there still when the move failed, and when it moved nothing, because both were
-            // names of one object. It can be there when making it failed: no other program makes
-            // such a name, so if it exists, this was sent twice, and the answer to the first was
-            // lost.
+            // The name beside remains when the move failed, and when it moved nothing because both
+            // were names of one object. It can also exist after a failed `make`: no other program
+            // makes such a name, so the request was sent twice, and the first answer was lost.
             if made.is_err() || is_link {
                 let _ = filesystem.remove(&call, directory, &beside);
             }
@@ -250,7 +248,7 @@ impl Terms {
         })
     }
 
-    /// Sets attributes of an object of the target, if there are any to set.
+    /// Sets attributes of an object of the target, if any are wanted.
     pub(super) fn set(&self, object: &Object, wanted: &SetAttributes) -> Result<(), Error> {
         if *wanted == SetAttributes::default() {
             return Ok(());
@@ -265,11 +263,11 @@ impl Terms {
     }
 }
 
-/// What tells an object from another with the same number.
+/// What distinguishes an object from another with the same number.
 fn look(tree: &Tree, id: &FileId) -> Result<(FileType, u64, Timestamp), Error> {
     let (filesystem, call) = (&tree.filesystem, tree.call());
-    // The first writes out what is not at the server yet; the second asks that, and believes
-    // nothing that it has said before.
+    // The first call writes out what the server lacks. Opening then asks the server, and ignores
+    // earlier answers.
     filesystem.attributes(&call, id)?;
     let opened = filesystem.open(&call, id)?;
     filesystem.close(&call, id)?;
@@ -277,7 +275,7 @@ fn look(tree: &Tree, id: &FileId) -> Result<(FileType, u64, Timestamp), Error> {
     Ok((found.file_type, found.size, found.changed))
 }
 
-/// What tells the objects of a source apart.
+/// What distinguishes the objects of a source.
 pub(super) fn identity(entry: &Entry) -> (u64, u64) {
     (entry.attributes.filesystem_id, entry.attributes.file_id)
 }
@@ -286,8 +284,8 @@ fn ends_with(one: &FileId, other: &FileId) -> bool {
     one.as_bytes().ends_with(other.as_bytes())
 }
 
-/// Sets attributes of a file that this process has just made. The owner first: changing it takes
-/// bits of the mode away; the times last.
+/// Sets attributes of a file that this process has just made. The owner first: a new owner clears
+/// bits of the mode. The times last.
 fn set_open(file: &OpenFile, wanted: &SetAttributes) -> Result<(), Errno> {
     if let Some(size) = wanted.size {
         rustix::fs::ftruncate(file, size)?;

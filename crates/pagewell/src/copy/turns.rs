@@ -1,13 +1,13 @@
 //! One creator at a time in a file system of this machine.
 //!
 //! **Problem.** The kernel lets one thread at a time change a directory; the others spin meanwhile.
-//! Where a file takes long to make, each needs as much processor time as the one that makes it:
+//! Where a file takes long to make, each burns as much processor time as the one that makes it:
 //! ext4 without a journal passes over all inodes that were deleted within the last minutes, and two
 //! threads that do so find the same free one, in different directories, too.
 //!
 //! **Rule.** A thread that makes or removes a name has a turn, and the others sleep meanwhile. It
-//! makes up to [`FILES_OF_A_TURN`] files in one turn and fills them after it: each turn wakes a
-//! thread, and what one processor knows of a directory is slow to reach another (50,000 files into
+//! makes up to [`FILES_OF_A_TURN`] files in one turn and fills them afterwards: each turn wakes a
+//! thread, and a directory's cache lines are slow to reach another processor (50,000 files into
 //! memory 0.37 s, with one file in a turn 0.57 s).
 //!
 //! ```text
@@ -15,33 +15,31 @@
 //!   other:          sleep       | make make make make | fill ...
 //! ```
 //!
-//! A server is asked for as much at a time as it can answer: there are no turns.
+//! A server answers many requests at a time: there are no turns.
 
 use pagewell_base::sync::Mutex;
 
-/// More save little; so many of each thread are not filled when a signal ends the copy.
+/// More save little; a signal can leave as many empty files of each thread.
 pub(super) const FILES_OF_A_TURN: usize = 8;
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct Turns {
     lock: Option<Mutex<()>>,
 }
 
 impl Turns {
-    /// Those at the directories of this machine, or of a server.
+    /// Turns in directories of this machine, none on a server.
     pub(super) fn new(is_remote: bool) -> Self {
         Self {
             lock: (!is_remote).then(Mutex::default),
         }
     }
 
-    /// Whether there are any.
     pub(super) fn are_taken(&self) -> bool {
         self.lock.is_some()
     }
 
-    /// Makes or removes names; no other thread does meanwhile.
+    /// Makes or removes names, while no other thread does.
     pub(super) fn take<R>(&self, work: impl FnOnce() -> R) -> R {
         let _turn = self.lock.as_ref().map(Mutex::lock);
         work()

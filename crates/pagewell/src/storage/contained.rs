@@ -1,8 +1,8 @@
-//! Images inside other things: the bytes of a volume, with all wrappings taken off.
+//! Images inside other things: the bytes of a volume without their wrappings.
 //!
-//! [`pagewell_container`] looks at the bytes. What it cannot do is to open the file that a sheet
-//! (`.cue` and the like) names, which lies beside the sheet: at a path of this machine whatever
-//! its capitals, at a server under exactly that name.
+//! [`pagewell_container`] looks at the bytes. It cannot open the file that a sheet (`.cue` and the
+//! like) names, which lies beside the sheet: at a path of this machine in whatever case, on a
+//! server under exactly that name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -15,12 +15,12 @@ use pagewell_device::{Device, read_exact};
 
 use super::Storage;
 
-/// Names in a folder that are compared with that of a file whose capitals are wrong.
+/// Names in a folder to compare with one in the wrong case.
 const NAMES_MAX: usize = 100_000;
 
 /// Why wrappings could not be taken off.
 pub(crate) enum Trouble {
-    /// It is an image that cannot be read: what it is, with its article.
+    /// An image that cannot be read: what it is, with its article.
     Unreadable(String),
     /// It cannot be looked at.
     Failed(anyhow::Error),
@@ -35,8 +35,8 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Takes off the wrappings of storage whose bytes are `device`, from this partition on if one is
-/// wanted; `open` opens what is beside it.
+/// Takes the wrappings off storage whose bytes are `device`, from this partition on if one is
+/// wanted; `open` opens files beside it.
 pub(crate) fn unwrap(
     storage: &Storage,
     (device, partition): (Arc<dyn Device>, Option<usize>),
@@ -69,7 +69,7 @@ fn read_sheet(name: &[u8], device: &dyn Device) -> Result<Sheet, Trouble> {
     Sheet::parse(name, &bytes).map_err(|what| Trouble::Unreadable(format!("a sheet that {what}")))
 }
 
-/// The file that the sheet at a path names; `None` when it is no sheet.
+/// The file that the sheet at a path names; `None` for another file.
 pub(crate) fn file_of_sheet(path: &Path) -> Option<PathBuf> {
     let name = path.file_name()?.as_bytes();
     let is_small = path.metadata().ok()?.len() <= SHEET_BYTES_MAX;
@@ -80,7 +80,7 @@ pub(crate) fn file_of_sheet(path: &Path) -> Option<PathBuf> {
     Some(beside_path(path, sheet.file()))
 }
 
-/// The path of a file beside another one, whatever the capitals of its name.
+/// The path of a file beside another one, in whatever case.
 fn beside_path(path: &Path, name: &[u8]) -> PathBuf {
     let folder = folder_of(path);
     let exact = folder.join(OsStr::from_bytes(name));
@@ -103,7 +103,7 @@ impl Storage {
         }
     }
 
-    /// What lies beside it under this name.
+    /// The storage beside it under this name.
     fn beside(&self, name: &[u8]) -> Self {
         match self {
             Self::Path(path) => Self::Path(beside_path(path, name)),
@@ -117,7 +117,7 @@ impl Storage {
     }
 }
 
-/// Where in a URL the last part of its path is.
+/// The last part of a URL's path.
 fn name_of_url(url: &str) -> std::ops::Range<usize> {
     let end = url.find(['?', '#']).unwrap_or(url.len());
     let start = url[..end].rfind('/').map_or(0, |slash| slash + 1);

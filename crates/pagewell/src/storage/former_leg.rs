@@ -1,8 +1,8 @@
 //! Files and block devices that were legs of a mirror.
 //!
 //! Version 0.2 made mirrors, and kept a record of each leg: beside a file, of a block device in the
-//! state directory. The other legs have the same bytes, and differ after a write to one alone. So
-//! what has a record is only read until the record is removed.
+//! state directory. A write to one leg would make the others differ, so a leg is read-only until
+//! the record is removed.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 
 use crate::state;
 
-/// What the name of every record ends with.
+/// The end of the name of every record.
 const SUFFIX: &str = ".pagewell-mirror";
-/// The folders with names of disks that last, best first, and what stands before a name from there.
+/// The folders with lasting names of disks, best first, and the prefix of their records.
 const LASTING_NAMES: [(&str, &str); 2] = [
     ("/dev/disk/by-id", ""),
     ("/dev/disk/by-partuuid", "partuuid-"),
@@ -36,7 +36,7 @@ pub(super) fn why_read_only(path: &Path) -> Option<String> {
     ))
 }
 
-/// Root's, and this user's own.
+/// Records in root's state directory, and in this user's own.
 fn records_of_device(device: &Path) -> Vec<PathBuf> {
     let states = [Some(PathBuf::from(state::SYSTEM)), state::base_directory()];
     let states: Vec<PathBuf> = states.into_iter().flatten().collect();

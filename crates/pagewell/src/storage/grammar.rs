@@ -1,4 +1,4 @@
-//! Where the bytes of a source are, and the parts of how that is written on a command line.
+//! Where the bytes of a source are, and the parts of its spelling on a command line.
 
 use std::path::{Path, PathBuf};
 
@@ -6,25 +6,19 @@ use pagewell_base::size;
 
 use crate::failure::usage;
 
-/// Where the bytes of a source are; parsed and not yet looked at.
+/// Where the bytes of a source are; not looked at yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Storage {
-    /// At a path of this machine.
     Path(PathBuf),
     /// In memory of this size, zeros at first.
     Ram(u64),
-    /// At a server.
     Url(String),
-    /// An object of a bucket, or a file of a web server; or what is below it.
+    /// An object of a bucket, or a file of a web server; or all below it.
     Object(String),
 }
 
 impl Storage {
-    /// Its path.
-    ///
-    /// # Errors
-    ///
-    /// It is at none.
+    /// Its path; an error if it has none.
     pub(crate) fn path(&self) -> anyhow::Result<&Path> {
         match self {
             Self::Path(path) => Ok(path),
@@ -32,11 +26,7 @@ impl Storage {
         }
     }
 
-    /// Its size, in bytes.
-    ///
-    /// # Errors
-    ///
-    /// It has none that was given.
+    /// Its size, in bytes; an error if it has none from the command line.
     pub(crate) fn size(&self) -> anyhow::Result<u64> {
         match self {
             Self::Ram(bytes) => Ok(*bytes),
@@ -44,11 +34,7 @@ impl Storage {
         }
     }
 
-    /// Its URL.
-    ///
-    /// # Errors
-    ///
-    /// It is on this machine.
+    /// Its URL; an error if it is on this machine.
     pub(crate) fn url(&self) -> anyhow::Result<&str> {
         match self {
             Self::Url(url) | Self::Object(url) => Ok(url),
@@ -57,7 +43,7 @@ impl Storage {
     }
 }
 
-/// The prefix of a kind that is no letters alone.
+/// The prefix of a kind with a digit.
 const BUCKET: &str = "s3";
 
 /// Splits `prefix:rest`. A prefix is two or more lower-case letters, or that of buckets: `a:b`,
@@ -69,7 +55,6 @@ pub(crate) fn split_prefix(bytes: &[u8]) -> Option<(&str, &[u8])> {
     (is_word || prefix == BUCKET).then_some((prefix, rest))
 }
 
-/// Parses a size that is more than nothing.
 pub(crate) fn parse_size(bytes: &[u8]) -> anyhow::Result<u64> {
     let text = std::str::from_utf8(bytes).map_err(|_| usage("the size is not a number"))?;
     size::parse_positive(text).map_err(usage)

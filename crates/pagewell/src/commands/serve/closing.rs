@@ -1,5 +1,5 @@
-//! Sources of exports that are not served any more: each is closed on a thread of its own, when its
-//! last call has ended and what was written is on its device.
+//! Sources of exports that are not served any more: a thread closes each, when its last call has
+//! ended and what was written is on its device.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,18 +11,16 @@ use crate::commands::serving::ANSWER_WAIT;
 use crate::escape;
 use crate::failure::report;
 
-/// Sources that are being closed at a time; with more of them a reload waits for one.
+/// Sources that close at a time; with more of them a reload waits for one.
 const CLOSING_MAX: usize = 64;
 
-/// Sources that are being closed.
 #[derive(Clone, Default)]
 pub(super) struct Closing(Arc<Mutex<Vec<JoinHandle<Option<Loss>>>>>);
 
 impl Closing {
-    /// Begins to close one.
     pub(super) fn begin(&self, retired: Retired) {
         let mut all = self.0.lock();
-        // Losses of those that have ended were said by their threads.
+        // The threads that have ended reported their losses.
         all.retain(|thread| !thread.is_finished());
         let oldest = (all.len() >= CLOSING_MAX).then(|| all.remove(0));
         drop(all);
@@ -43,7 +41,7 @@ impl Closing {
         }
     }
 
-    /// Waits for all of them. Returns whether something was lost by one that had not ended yet.
+    /// Waits for all of them. Returns whether one that was still in the list has lost something.
     pub(super) fn wait(&self) -> bool {
         let all = std::mem::take(&mut *self.0.lock());
         let losses = all.into_iter().map(|thread| thread.join().ok().flatten());
@@ -51,7 +49,7 @@ impl Closing {
     }
 }
 
-/// Says what of an export is not on its device.
+/// Reports what of an export is not on its device.
 pub(super) fn say_loss(loss: &Loss) {
     let export = escape::text(loss.export.as_bytes());
     report(&match &loss.result {

@@ -1,4 +1,4 @@
-//! An export with its source, which is open.
+//! An export with its open source.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -19,19 +19,16 @@ use crate::escape;
 use crate::open::{self, Purpose, Writes};
 use crate::sandbox;
 
-/// See the module's text.
 pub(super) struct OpenExport {
     pub(super) settings: ExportSettings,
     pub(super) filesystem: Arc<dyn FileSystem>,
-    /// What is known of it while it is served.
+    /// What is known of the export while it is served.
     pub(super) watch: Arc<ExportWatch>,
-    /// How much of memory may wait to be written to it, if it is written through the page cache.
+    /// Limits dirty memory, if the export is written through the page cache.
     dirty_limit: Option<DirtyLimit>,
-    /// What the source was opened for.
     writes: Writes,
     /// Whether the source is the same, whatever it is opened for.
     serves_all: bool,
-    /// Whether it is a directory of this machine.
     pub(super) is_local: bool,
 }
 
@@ -39,7 +36,7 @@ fn writes_of(settings: &ExportSettings) -> Writes {
     Writes::of(settings.read_only, settings.writable)
 }
 
-/// Refuses a limit of what there is none of.
+/// Refuses a limit of dirty memory where there is none.
 fn check_dirty(settings: &ExportSettings, dirty_limit: Option<&DirtyLimit>) -> anyhow::Result<()> {
     if settings.dirty_bytes_max.is_some() && dirty_limit.is_none() {
         let name = &settings.argument.name;
@@ -51,7 +48,7 @@ fn check_dirty(settings: &ExportSettings, dirty_limit: Option<&DirtyLimit>) -> a
     Ok(())
 }
 
-/// Opens the source, with a page cache of its own where that is wanted.
+/// Opens the source, with a page cache of its own if the settings say so.
 fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<open::Opened> {
     let argument = &settings.argument;
     let shown = argument.text.to_string_lossy();
@@ -76,8 +73,8 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
     Ok(opened)
 }
 
-/// What is said of a bucket that few clients can change or none, since all of it belongs to the
-/// user of the server: where that is not what was asked for.
+/// A note on a bucket that few clients or none can change, since all of it belongs to the user of
+/// the server; none where the settings ask for that.
 fn shuts_out(settings: &ExportSettings, owner: u32, mode: u32) -> Option<String> {
     const OTHERS_WRITE: u32 = 0o002;
     let source = settings.argument.text.to_string_lossy();
@@ -100,7 +97,7 @@ fn shuts_out(settings: &ExportSettings, owner: u32, mode: u32) -> Option<String>
     ))
 }
 
-/// Whether an image that was named to be written can only be read.
+/// Whether an image that is named to be written can only be read.
 fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
     let kind = settings.argument.source.kind;
     let least = kind.written_for.filter(|_| kind.cache.is_some());
@@ -108,7 +105,6 @@ fn refuses_writing(settings: &ExportSettings, cannot_be_written: bool) -> bool {
 }
 
 impl OpenExport {
-    /// Opens the source of these.
     pub(super) fn open(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<Self> {
         let argument = &settings.argument;
         let writes = writes_of(settings);
@@ -139,13 +135,12 @@ impl OpenExport {
         })
     }
 
-    /// Whether its source can go on to be served with these settings.
+    /// Whether the source can be served on with the settings `wanted`.
     pub(super) fn can_serve(&self, wanted: &ExportSettings) -> bool {
         let is_same = self.settings.argument.source == wanted.argument.source;
         is_same && (self.serves_all || self.writes >= writes_of(wanted))
     }
 
-    /// The same source with these settings.
     pub(super) fn with(&self, settings: &ExportSettings) -> anyhow::Result<Self> {
         check_dirty(settings, self.dirty_limit.as_ref())?;
         Ok(Self {
@@ -157,14 +152,12 @@ impl OpenExport {
         })
     }
 
-    /// Has its limit of memory that waits to be written hold from now on.
     pub(super) fn limit_dirty(&self) {
         if let Some(limit) = &self.dirty_limit {
             limit.set(self.settings.dirty_bytes_max);
         }
     }
 
-    /// What is limited of it, in words.
     fn limits(&self) -> String {
         let dirty = self.settings.dirty_bytes_max;
         let dirty = dirty.map(|bytes| format!("{} dirty", size::display(bytes)));
@@ -174,7 +167,6 @@ impl OpenExport {
         parts.join(", ")
     }
 
-    /// Its name, and what it is.
     pub(super) fn describe(&self) -> (String, String) {
         let description = self.filesystem.describe();
         let description = match &self.settings.label {
@@ -185,7 +177,7 @@ impl OpenExport {
         (name, escape::text(description.as_bytes()))
     }
 
-    /// What the page shows of it, and what finds out what is wrong with it.
+    /// What the page shows of it, and what finds its warnings.
     pub(super) fn status(&self) -> (ExportStatus, Warnings) {
         let (name, source) = self.describe();
         let cannot_be_written = self.filesystem.limits().read_only;
@@ -206,7 +198,6 @@ impl OpenExport {
         )
     }
 
-    /// What the server is given.
     pub(super) fn export(&self, hosts: &Hosts) -> Export {
         let settings = &self.settings;
         Export {

@@ -1,13 +1,14 @@
-//! SIGHUP with `--config`, and `pagewell reload`: the file is read again, and what can change does.
+//! SIGHUP with `--config`, and `pagewell reload`: reads the file again, and changes what can
+//! change.
 //!
-//! Rule: everything that can go wrong comes first, as far as opening the sources that are new; then
-//! all exports are replaced at once. What was wrong is said, and nothing has changed. A source that
-//! goes on to be served is not opened again, under whichever name. One that is not is closed when
-//! the calls that use it have ended, on a thread of its own.
+//! Rule: everything that can fail comes first, up to opening the new sources; then all exports are
+//! replaced at once. After a failure nothing has changed. A source that goes on to be served is not
+//! opened again if its export keeps its name or its name is gone. A source that is not served any
+//! more is closed when the calls that use it have ended, on a thread of its own.
 //!
 //! Known weaknesses: a source that is being closed is still in use, so that an image cannot be
-//! opened again to be written in that time. An image that is served to be read and is to be written
-//! from now on is opened a second time, and what memory has of it is read again.
+//! opened for writing in that time. An image that was served for reading, and is now to be written,
+//! is opened a second time, and its pages are read again.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -40,26 +41,22 @@ use crate::service_manager::Notifier;
 /// What the log contains when nothing is asked for.
 const USUAL_LEVELS: &str = "info";
 
-/// The key of the log that needs a restart.
 const FORMAT: &str = "format";
 
-/// What is served, and what it is changed by.
+/// What is served, and what a reload needs to change it.
 pub(super) struct Reloader {
     pub(super) arguments: ServeArguments,
     pub(super) engine: Engine,
     pub(super) exports: Exports,
-    /// Where they are served.
     pub(super) address: SocketAddr,
     pub(super) served: Vec<OpenExport>,
     pub(super) hosts: Hosts,
-    /// As they were when the server started; of exports, and of what a reload changes of the log,
-    /// as they are.
+    /// As at the start of the server; those of exports and limits, and what a reload changes of the
+    /// log, as they are now.
     pub(super) entries: Vec<Entry>,
     pub(super) log: LogSettings,
     pub(super) closing: Closing,
-    /// Learns that a reload begins and ends.
     pub(super) notifier: Notifier,
-    /// What the page shows.
     pub(super) shown: Arc<Status>,
     pub(super) watch: Watch,
 }
@@ -69,18 +66,17 @@ pub(super) struct Reloader {
 pub(super) struct Reloading(Arc<Mutex<Option<Reloader>>>);
 
 impl Reloading {
-    /// Of this server.
     pub(super) fn new(reloader: Reloader) -> Self {
         Self(Arc::new(Mutex::new(Some(reloader))))
     }
 
-    /// Reloads from now on when a signal asks for it, on a thread.
+    /// Starts the thread that reloads when a signal asks for it.
     pub(super) fn start(&self, asked: Receiver<()>) -> anyhow::Result<()> {
         let thread = std::thread::Builder::new().name("reload".to_owned());
         let reloading = self.clone();
         let run = move || {
             while asked.recv().is_ok() {
-                // It has been said.
+                // It has reported its error.
                 let _ = reloading.reload();
             }
         };
@@ -88,7 +84,7 @@ impl Reloading {
         Ok(())
     }
 
-    /// Reloads, and says what came of it, also to the log.
+    /// Reloads, and returns what came of it, which it also logs.
     pub(super) fn reload(&self) -> Result<String, String> {
         match &mut *self.0.lock() {
             Some(reloader) => reloader.reload_and_say(),
@@ -96,8 +92,8 @@ impl Reloading {
         }
     }
 
-    /// Lets go of what is served. A reload that is at work changes nothing any more once the server
-    /// stops, and is not waited for: a source that it opens may be silent.
+    /// Lets go of what is served. Does not wait for a reload at work: a source that it opens may be
+    /// silent, and it changes nothing any more once the server stops.
     pub(super) fn stop(&self) {
         if let Some(mut reloader) = self.0.try_lock() {
             *reloader = None;
@@ -106,7 +102,6 @@ impl Reloading {
 }
 
 impl Reloader {
-    /// Reads the configuration again, serves by it, and says on a line what came of that.
     fn reload_and_say(&mut self) -> Result<String, String> {
         if self.arguments.config.is_none() {
             return Err("there is no file to read again: it serves without --config".to_owned());
@@ -124,14 +119,13 @@ impl Reloader {
         outcome
     }
 
-    /// What the service manager shows of it.
     pub(super) fn status(&self) -> String {
         let (count, address) = (self.served.len(), self.address);
         let plural = if count == 1 { "" } else { "s" };
         format!("serving {count} export{plural} at {address}")
     }
 
-    /// Reads the configuration again and serves by it. Returns a line that says what has changed.
+    /// Reads the configuration again and serves by it. Returns a line on what has changed.
     ///
     /// # Errors
     ///
@@ -162,7 +156,7 @@ impl Reloader {
         Ok(said)
     }
 
-    /// Where changes are to be recorded, open, if that has changed.
+    /// The new place of the audit log, open, if it has changed.
     fn next_audit(&self, log: &LogSettings) -> anyhow::Result<Option<AuditPlace>> {
         if log.audit == self.log.audit {
             return Ok(None);
@@ -174,7 +168,7 @@ impl Reloader {
         Ok(Some(place))
     }
 
-    /// Has the log be as wanted, but for its form.
+    /// Sets the log as wanted, but for its form.
     fn set_log(&mut self, settings: &Settings, audit: Option<AuditPlace>) -> anyhow::Result<()> {
         let log = &settings.log;
         if log.levels != self.log.levels {
@@ -189,7 +183,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// What is to be served: with sources that are open already, where they can serve it.
+    /// What is to be served, with sources that are open already where they can serve it.
     fn next(&self, wanted: &[ExportSettings]) -> anyhow::Result<Vec<OpenExport>> {
         let name = |export: &OpenExport| export.settings.argument.name.clone();
         let names: BTreeSet<&str> = wanted.iter().map(|one| &*one.argument.name).collect();
@@ -200,9 +194,9 @@ impl Reloader {
             let before = self.served.iter().find(same_name);
             let mut settings = settings.clone();
             if let Some(before) = before {
-                // Clients know files by these numbers.
+                // Clients know positions in directories by these numbers.
                 settings.cookies_32bit = before.settings.cookies_32bit;
-                // What is in it would be lost, with what waits to be written.
+                // A new cache would lose what is in it, also what waits to be written.
                 if before.can_serve(&settings) {
                     settings.cache_bytes = before.settings.cache_bytes;
                 }
@@ -259,7 +253,7 @@ impl Reloader {
         for name in new.intersection(&old) {
             let mut keys = keys(&Section::Export(name.clone()));
             if log.contains("audit") {
-                // Said of the log, and of each export besides only what is its own.
+                // Reported of the log; of an export only what is its own.
                 keys.remove("audit");
             }
             for key in ["cookies_32bit", "cache"] {
@@ -293,7 +287,7 @@ impl Reloader {
         if !late.is_empty() {
             parts.push(format!("needs a restart: {}", joined(&late)));
         }
-        // What needs a restart is compared with what the server was started with.
+        // What needs a restart is compared with the start of the server.
         self.entries.retain(|entry| !changes_at_once(entry));
         let now = settings.entries.iter().filter(|one| changes_at_once(one));
         self.entries.extend(now.cloned());
@@ -305,7 +299,6 @@ fn joined(keys: &BTreeSet<&'static str>) -> String {
     keys.iter().copied().collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a reload changes it.
 fn changes_at_once(entry: &Entry) -> bool {
     match entry.section {
         Section::Server | Section::Mount(_) => false,
@@ -323,7 +316,7 @@ fn changed_keys(before: &[Entry], after: &[Entry], section: &Section) -> BTreeSe
     let all = before.iter().chain(after);
     let keys = all.filter(|entry| entry.section == *section);
     let keys: BTreeSet<&'static str> = keys.map(|entry| entry.key).collect();
-    // A label that is not there and one that is not set are the same.
+    // A label that is missing and one that is not set are the same.
     let value = |entries: &[Entry], key| of(entries, key).unwrap_or(Value::Null);
     let differs = |key: &&'static str| value(before, key) != value(after, key);
     keys.into_iter().filter(differs).collect()

@@ -1,10 +1,10 @@
 //! What an administrator must know of each export, for the page: what storage failed or holds, what
-//! has become of the place that it was opened at, and why it cannot be written.
+//! became of the place that was opened, and why it cannot be written.
 //!
-//! Files are looked at by a thread of its own, every [`PERIOD`] and only where there is a page, for
-//! a look may wait for a disk; that it does is a warning, too.
+//! A thread of its own looks at the places every [`PERIOD`], only where there is a page: a look may
+//! wait for a disk, which is a warning, too.
 //!
-//! Known weakness: while one place does not answer, the others are not looked at.
+//! Known weakness: while one place does not answer, the thread does not look at the others.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -21,13 +21,11 @@ use rustix::fs::StatVfsMountFlags;
 use super::opened::OpenExport;
 use crate::source::Source;
 
-/// How often places are looked at.
 const PERIOD: Duration = Duration::from_secs(2);
 
-/// A look that takes longer is said.
+/// A longer look is a warning.
 const LOOK_MAX: Duration = Duration::from_secs(10);
 
-/// What is known of one export.
 #[derive(Debug, Default)]
 pub(super) struct ExportWatch {
     /// What the server notes.
@@ -46,13 +44,12 @@ struct Place {
 
 #[derive(Debug, Default)]
 struct Found {
-    /// Since when it is looked at.
+    /// Since when a look goes on.
     looking: Option<Instant>,
     warnings: Vec<String>,
 }
 
 impl ExportWatch {
-    /// Of a source that has just been opened.
     pub(super) fn of(source: &Source) -> Self {
         let place = source.storage.path().ok().and_then(|path| {
             Some(Place {
@@ -67,7 +64,7 @@ impl ExportWatch {
         }
     }
 
-    /// What is wrong at the moment; `is_written`: clients are to change it. Waits for nothing.
+    /// The warnings of the moment, without waiting. `is_written`: clients are to change the export.
     pub(super) fn warnings(&self, is_written: bool, now: Instant) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.faults.is_stalled(now) {
@@ -96,7 +93,7 @@ impl ExportWatch {
         warnings
     }
 
-    /// Looks at the place, which may take its time.
+    /// Looks at the place, which may wait.
     fn look(&self) {
         let Some(place) = &self.place else {
             return;
@@ -142,14 +139,13 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// What shows exports, and looks at their places.
 pub(super) struct Watch {
     shown: Arc<Status>,
     watched: Arc<Mutex<Vec<Arc<ExportWatch>>>>,
 }
 
 impl Watch {
-    /// Shows these; looks at them if there is somebody to see it.
+    /// Shows these; looks at them if there is a page.
     pub(super) fn start(
         shown: &Arc<Status>,
         served: &[OpenExport],
@@ -162,7 +158,7 @@ impl Watch {
         watch.show(served);
         if has_page {
             let watched = watch.watched.clone();
-            // As long as the process lives: it may wait for a disk for ever.
+            // As long as the process lives: the thread may wait for a disk for ever.
             let look = move || {
                 loop {
                     let all = watched.lock().clone();
@@ -176,7 +172,6 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Shows these in place of those before.
     pub(super) fn show(&self, served: &[OpenExport]) {
         let statuses = served.iter().map(OpenExport::status).collect();
         self.shown.set_watched(statuses);

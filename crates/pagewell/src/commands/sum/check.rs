@@ -1,8 +1,8 @@
 //! `pagewell sum -c`: a list of sums beside the files that it names.
 //!
-//! Names are paths inside the LOCATION that is given, which nothing leads out of; without one they
-//! are what they were when the list was made: files of this machine, read as they are, or, where
-//! there is no such file, places inside a source.
+//! Names are paths inside the LOCATION that is given, which nothing leads out of. Without one they
+//! are files of this machine, read as they are, or, where there is no such file, places inside a
+//! source.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -22,18 +22,15 @@ use crate::location::{Follow, Location, Place};
 use crate::output::OUTPUT;
 use crate::stream::Stream;
 
-/// Digits of a sum.
 const DIGITS: usize = 64;
 /// The longest line: any path, escaped.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// One line of a list.
 struct Listed {
     sum: String,
     name: Vec<u8>,
 }
 
-/// What was found.
 #[derive(Default)]
 struct Tally {
     checked: u64,
@@ -43,7 +40,6 @@ struct Tally {
 }
 
 impl Summer {
-    /// Checks all files of a list.
     pub(super) fn check(
         &mut self,
         list: &OsString,
@@ -83,7 +79,7 @@ impl Summer {
                 }
             };
             if verdict != "OK" || !quiet {
-                // sha256sum escapes here only what would be two lines.
+                // Here sha256sum escapes only what would be two lines.
                 let (mark, name) = match listed.name.contains(&b'\n') {
                     true => escaped(&listed.name),
                     false => (&b""[..], listed.name),
@@ -167,7 +163,7 @@ fn next(lines: &mut BufReader<File>) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(Some(line))
 }
 
-/// A line of sha256sum; nothing when it is none.
+/// Parses a line of sha256sum; none for any other.
 fn parse(line: &[u8]) -> Option<Listed> {
     let unmarked = line.strip_prefix(b"\\");
     let (sum, rest) = unmarked.unwrap_or(line).split_at_checked(DIGITS)?;
