@@ -1,7 +1,6 @@
 //! Holds every request back for a while before the device below gets it.
 //!
-//! The submitter does not wait. All waiting is done by one thread, however many requests there
-//! are. Requests keep their order.
+//! One thread waits for all requests, so the submitter does not. Requests keep their order.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +19,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// Delays everything for `inner` by this time. Starts one thread.
+    /// Delays all requests to `inner` by this time. Starts one thread.
     pub fn new(inner: Arc<dyn Device>, time: Duration) -> std::io::Result<Self> {
         let timer = Timer::new("device-delay", Duration::ZERO, || PANICS.add(1))?;
         Ok(Self { inner, time, timer })

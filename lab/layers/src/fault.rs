@@ -1,12 +1,11 @@
-//! A device that fails as rules say.
+//! A device that fails by rules.
 //!
-//! Bytes in front of a failure are transferred, as a disk does, in whole blocks; those behind it
-//! are not, and the memory for them stays as it was. A stall holds the request back without
-//! holding its submitter. All stalls end when the layer is dropped or [`FaultHandle::release`] is
-//! called; the requests then go on.
+//! Whole blocks in front of a failure are transferred, as by a disk; memory behind them stays as it
+//! was. A stall holds a request back but not its submitter; it ends when the layer is dropped or
+//! [`FaultHandle::release`] is called, and the request goes on.
 //!
-//! Each rule counts the requests that touch its range. The rules are asked in order; the first one
-//! that fires decides, and the rules behind it do not see the request.
+//! Each rule counts the requests that touch its range. The first rule that fires decides; the rules
+//! behind it do not count the request.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,16 +20,15 @@ use rustix::io::Errno;
 use crate::forward::submit_part;
 use crate::forward_device;
 
-/// Every byte there is, and flushes.
 const ALL: Range<u64> = 0..u64::MAX;
 
 /// One thing that goes wrong.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Nothing: every request.
+    /// None: every request.
     operation: Option<Operation>,
     range: Range<u64>,
-    /// Nothing: the request is held back.
+    /// None: the request is held back.
     error: Option<Errno>,
     after: u64,
     times: u64,
@@ -68,7 +66,7 @@ impl Rule {
         self
     }
 
-    /// Only requests that touch these bytes; flushes have none.
+    /// Only requests that touch these bytes; no flushes.
     #[must_use]
     pub fn within(mut self, range: Range<u64>) -> Self {
         self.range = range;
@@ -89,7 +87,6 @@ impl Rule {
         self
     }
 
-    /// Counts a request; whether it happens to it.
     fn fires(&mut self, request: &Request) -> bool {
         let first = request.offset();
         let end = first.saturating_add(request.len() as u64);
@@ -112,11 +109,11 @@ impl Rule {
 pub struct Fault {
     inner: Arc<dyn Device>,
     handle: FaultHandle,
-    /// Last owner of the thread: dropping it ends all stalls.
+    /// The last owner of the thread: dropping it ends all stalls.
     _timer: Timer,
 }
 
-/// Changes what goes wrong while the device is in use.
+/// Changes the rules while the device is in use.
 #[derive(Clone)]
 pub struct FaultHandle {
     rules: Arc<Mutex<Vec<Rule>>>,
@@ -124,7 +121,7 @@ pub struct FaultHandle {
 }
 
 impl Fault {
-    /// Breaks `inner` as the rules say. Starts one thread.
+    /// Breaks `inner` by these rules. Starts one thread.
     pub fn new(
         inner: Arc<dyn Device>,
         rules: impl IntoIterator<Item = Rule>,
@@ -141,13 +138,13 @@ impl Fault {
         })
     }
 
-    /// A way to change the rules and to end stalls.
+    /// Changes the rules and ends stalls.
     pub fn handle(&self) -> FaultHandle {
         self.handle.clone()
     }
 
-    /// Fails at byte `first` of the device or at the first byte of the request, whichever is
-    /// later; transfers what is in front of it.
+    /// Fails at byte `first` of the device or of the request, whichever is later; transfers what is
+    /// in front.
     fn fail(&self, request: Request, first: u64, errno: Errno) {
         let offset = first.max(request.offset());
         let error = Error::Failed {
@@ -177,7 +174,7 @@ impl FaultHandle {
         self.timer.release();
     }
 
-    /// Requests held back now.
+    /// Requests that are held back now.
     pub fn stalled(&self) -> usize {
         self.timer.waiting()
     }

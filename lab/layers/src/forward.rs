@@ -2,7 +2,7 @@
 
 use pagewell_device::{Device, Error, Request};
 
-/// Sends the first bytes of a request on, and fails the rest of it.
+/// Sends the first bytes of a request on, and fails the rest.
 pub(crate) fn submit_part(below: &dyn Device, request: Request, bytes: usize, error: Error) {
     let rest = request.len() - bytes;
     let mut pieces = request.split(&[bytes, rest]).into_iter();
@@ -14,7 +14,7 @@ pub(crate) fn submit_part(below: &dyn Device, request: Request, bytes: usize, er
     }
 }
 
-/// Within an `impl Device`, makes methods that call those of the same name of the device below.
+/// Makes methods of an `impl Device` that call those of the device below.
 #[macro_export]
 macro_rules! forward_device {
     ($this:ident => $below:expr; $($method:ident),+ $(,)?) => {

@@ -1,4 +1,4 @@
-//! Devices to test and to measure with. Most stand in front of another one: they break it, slow it
+//! Devices for tests and measurements. Most stand in front of another one: they break it, slow it
 //! down as a disk or a DVD would, count, or lose what was not made durable. The bytes of one are
 //! computed.
 

@@ -1,9 +1,8 @@
-//! A device of any length whose bytes are computed, so that every byte that was read can be
-//! checked without a second copy.
+//! A device of any length with computed bytes: a check of every byte needs no second copy.
 //!
-//! The bytes are 64-bit little-endian words. Word N, at byte 8 N, is a bijective mix of
-//! `N * odd + mix(seed)`: within one device no two words are equal, so bytes from the wrong place
-//! are always found when at least one whole word is checked.
+//! The bytes are 64-bit little-endian words. Word N, at byte 8 N, is a bijective mix of `N * odd +
+//! mix(seed)`: all words of a device differ, so a check of one whole word finds bytes from the
+//! wrong place.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,7 +12,6 @@ use pagewell_base::mix::{STEP, mix};
 use pagewell_device::{Device, Error, Geometry, Operation, Request, check};
 use rustix::io::Errno;
 
-/// Bytes that are written to a file at a time.
 const PIECE_BYTES: usize = 1 << 20;
 
 /// See the module's text. It completes requests at once and refuses writes with `EROFS`.
@@ -25,7 +23,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// A device of so many bytes. Other seeds give other bytes.
+    /// A device of so many bytes, which depend on the seed.
     pub fn new(length_bytes: u64, seed: u64) -> Self {
         Self {
             name: format!("pattern:{length_bytes}:{seed}"),
@@ -34,7 +32,7 @@ impl Pattern {
         }
     }
 
-    /// Fills `target` with the bytes from `offset`, wherever the device ends.
+    /// Fills `target` with the bytes from `offset`, also past the device's end.
     pub fn fill(&self, offset: u64, target: &mut [u8]) {
         let (head, middle) = target.split_at_mut(head_length(offset, target.len()));
         self.copy_part(offset, head);
@@ -48,7 +46,7 @@ impl Pattern {
         self.copy_part(index.wrapping_mul(8), words.into_remainder());
     }
 
-    /// Compares bytes read from `offset` with what they must be.
+    /// Compares bytes read from `offset` with the computed ones.
     ///
     /// # Errors
     /// The offset of the first wrong byte.
@@ -68,7 +66,7 @@ impl Pattern {
         Ok(())
     }
 
-    /// Writes the first so many bytes to a file, and waits until they are on storage.
+    /// Writes the first `bytes` to a file, and waits until they are on storage.
     ///
     /// # Errors
     /// Those of the file.
@@ -90,9 +88,7 @@ impl Pattern {
         mix(index.wrapping_mul(STEP).wrapping_add(self.seed))
     }
 
-    /// Fills `target`, which lies within one word.
     fn copy_part(&self, offset: u64, target: &mut [u8]) {
-        // Below 8.
         let first = (offset % 8) as usize;
         let word = self.word(offset / 8).to_le_bytes();
         let bytes = word.iter().skip(first);
@@ -102,9 +98,7 @@ impl Pattern {
     }
 }
 
-/// Bytes in front of the first whole word.
 fn head_length(offset: u64, length: usize) -> usize {
-    // Below 8.
     let head = ((8 - offset % 8) % 8) as usize;
     head.min(length)
 }

@@ -1,7 +1,7 @@
 //! When a modelled device would have answered.
 //!
-//! Problem: measurements of read-ahead and of request order need a disk or a DVD, whose time goes
-//! into moving a head, and must come out the same on every machine.
+//! Problem: measurements of read-ahead and of the order of requests need a device whose head takes
+//! time to move, with the same times on every machine.
 //!
 //! Rule: requests are served in the order in which they come. Four kinds of answers:
 //!
@@ -13,31 +13,27 @@
 //!               |-- fixed --|-- ...           the fixed parts of `queue_depth` requests overlap
 //! ```
 //!
-//! *Contiguous* is a request that starts at the byte where the last one ended: no seek and no
-//! rotation. With a fixed seek everything else costs that seek. With a seek curve the arm needs
-//! `track + (full - track) * sqrt(distance / length)`, nothing within a track; the square root
-//! has the mean 8/15 over random pairs of places, from which `full` follows. Then the medium turns
-//! until the first byte comes by. A track holds what passes in one turn; the angle of a byte is
-//! its place in its track, and the medium stood at the angle of the last byte when the last
-//! request ended. So the wait depends on addresses only, its mean is half a turn, and the same
-//! requests always take the same time, however long the machine rested between them.
+//! A request that starts where the last one ended has no seek and no rotation. A fixed seek is the
+//! cost of all others. On a seek curve the arm needs `track + (full - track) * sqrt(part of
+//! length)`, nothing within a track; `full` follows from the average, as the square root has the
+//! mean 8/15 over random pairs of places. Then the medium turns to the first byte. A track holds
+//! the bytes of one turn; the angle of a byte is its place in its track, and the medium stands at
+//! the last byte when a request ends. So the wait depends on addresses only, its mean is half a
+//! turn, and the same requests always take the same time.
 //!
-//! The *buffer* of a drive goes on reading behind a read, half the buffer far, at media rate, and
-//! keeps the other half for what was read. A read that starts in what it holds does not move the
-//! head; it ends when its bytes are through the interface and the last one has been read.
+//! The *buffer* of a drive reads on behind a read at media rate, for half its size, and keeps what
+//! was read in the other half. A read that starts in it does not move the head; it ends when its
+//! bytes are through the interface and the last one has been read.
 //!
-//! A write is done when it is on the medium; there is no cache for writes. So a durable write
-//! costs what any other does, and a *flush* has nothing to move: it waits until all that came
-//! before it is done, also on flash, whose requests overlap otherwise, and costs the fixed part.
-//! The head stays where it is, and the drive's buffer keeps what it holds.
+//! A write is done on the medium, so a durable one costs no more. A *flush* waits until all before
+//! it is done, also on flash. It moves neither the head nor the buffer.
 //!
-//! Time is the model's own and absolute: a request that comes late while others are queued loses
-//! nothing. Rounding is at most half a nanosecond for each part of a request.
+//! Time is the model's own and absolute: a late request loses nothing while others are queued.
+//! Rounding is at most half a nanosecond for each part of a request.
 //!
-//! Known weaknesses: zones all have one rate; the bytes count as the whole disk, so that a short
-//! device has long seeks all the same; the drive does not reorder its queue; its buffer is
-//! one segment, so two alternating streams get nothing from it; writes always reach the medium;
-//! the time between requests does not turn the medium.
+//! Known weaknesses: all zones have one rate; the bytes count as the whole disk, so that a short
+//! device has long seeks, too; the drive does not reorder its queue; its buffer is one segment,
+//! useless to two alternating streams; the medium does not turn between requests.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -45,15 +41,15 @@ use std::time::Duration;
 use super::parameters::{Parameters, Seek};
 use pagewell_device::Operation;
 
-/// Mean of the square root of the distance between two random places, as a part of the whole.
+/// Mean square root of the distance between two random places, as a part of the whole.
 const ROOT_DISTANCE_MEAN: f64 = 8.0 / 15.0;
 
 /// When and how one request was served, on the model's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// Work on it began.
+    /// When work on it began.
     pub start: Duration,
-    /// It was complete.
+    /// When it was complete.
     pub done: Duration,
     /// The head moved for it.
     pub sought: bool,
@@ -62,7 +58,6 @@ pub struct Service {
 }
 
 impl Service {
-    /// Without a move of the head, and not from the buffer.
     fn plain(start: Duration, done: Duration) -> Self {
         Self {
             start,
@@ -73,7 +68,7 @@ impl Service {
     }
 }
 
-/// Sums over all requests served.
+/// Sums over all requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Reads and writes, after cutting.
@@ -86,7 +81,7 @@ pub struct Totals {
     pub seeks: u64,
     /// Requests that came from the drive's buffer.
     pub buffered: u64,
-    /// Time in which at least one request was worked on, on the model's clock.
+    /// Time with at least one request at work, on the model's clock.
     pub busy: Duration,
 }
 
@@ -99,13 +94,13 @@ struct Buffer {
     limit: u64,
 }
 
-/// The state of a modelled device: where its head is and until when it is busy.
+/// The state of a modelled device.
 pub struct Mechanism {
     parameters: Parameters,
     length_bytes: u64,
     /// Where the last request ended.
     position: u64,
-    /// The head, or the bus of flash, is busy until then.
+    /// Until then the head, or the bus of flash, is busy.
     free: Duration,
     /// When the last `queue_depth` requests are done, the oldest first.
     inside: VecDeque<Duration>,
@@ -132,7 +127,7 @@ impl Mechanism {
         self.totals
     }
 
-    /// Serves a request that came at `arrival`. Requests are served in the order of the calls.
+    /// Serves a request that came at `arrival`, in the order of the calls.
     pub fn serve(
         &mut self,
         arrival: Duration,
@@ -145,7 +140,6 @@ impl Mechanism {
         while self.inside.len() >= depth {
             entry = entry.max(self.inside.pop_front().unwrap_or_default());
         }
-        // When the last of all that came before is done.
         let before = self.free;
         let (start, end) = (entry.max(before), offset.saturating_add(length));
         let service = match operation {
@@ -159,7 +153,7 @@ impl Mechanism {
         };
         self.free = service.done;
         self.inside.push_back(service.done);
-        // The time that was not that of the ones before it.
+        // Without the time that it shares with those before.
         let busy = service.done.saturating_sub(service.start.max(before));
         self.totals.busy = self.totals.busy.saturating_add(busy);
         if operation == Operation::Flush {
@@ -211,7 +205,6 @@ impl Mechanism {
         }
     }
 
-    /// Serves a read from the drive's buffer, when it starts in what that holds.
     fn serve_buffered(&mut self, start: Duration, offset: u64, end: u64) -> Option<Service> {
         let limit = self.look_ahead(end);
         let mut buffer = self.buffer?;
@@ -223,14 +216,14 @@ impl Mechanism {
         } else {
             let passed = start.saturating_sub(buffer.anchor_time).as_secs_f64();
             let passed = passed * self.parameters.media_bytes_per_second;
-            // Positive; what is too large becomes the largest number.
+            // Positive; too large a number becomes the largest.
             buffer.anchor.saturating_add(passed as u64)
         };
         if offset < buffer.first || offset > frontier {
             return None;
         }
         if start >= full_time {
-            // It had stopped for want of room, which this read makes.
+            // A full buffer; this read makes room.
             buffer.anchor = buffer.limit;
             buffer.anchor_time = start;
         }
@@ -254,7 +247,7 @@ impl Mechanism {
         })
     }
 
-    /// How far the drive reads on after the host has got the bytes before `end`.
+    /// The end of reading on after the host has got the bytes before `end`.
     fn look_ahead(&self, end: u64) -> u64 {
         let limit = end.saturating_add(self.parameters.cache_bytes / 2);
         limit.min(self.length_bytes).max(end)

@@ -1,23 +1,17 @@
 //! A simulated disk, DVD or flash drive over the bytes of another device.
 //!
 //! The other device transfers the bytes at once, while [`Mechanism`] says when the modelled one
-//! would have been done; the request completes at the later of the two. The model's clock is
-//! absolute and runs `speed` times as fast as the wall's, so a completion that was late does not
-//! delay those queued behind it. Nor does it delay a reader that submits one request at a time: by
-//! how much the last completion came late is taken off the time at which the next request arrives,
-//! so that a sum of such times comes out right although the single time may not. What remains is
-//! the time that the host takes from a completion to its next request, often ten microseconds with
-//! a change of threads, and it counts `speed` times: keep the service time well above it.
-//! [`Model::totals`] has the time that the modelled device was busy, which nothing on the machine
-//! can disturb.
+//! would be done; the request completes at the later of the two. The model's clock is absolute and
+//! runs `speed` times as fast as the wall's, so a late completion does not delay those queued
+//! behind it. With one request at a time, the next one arrives earlier by the lateness of the last
+//! completion: sums of times are right where a single time may not be. What remains is the host's
+//! time from a completion to its next request, often ten microseconds with a change of threads,
+//! which counts `speed` times: the service time should be well above it. [`Model::totals`] has the
+//! busy time of the modelled device, which nothing on the machine disturbs.
 //!
-//! The modelled device takes any number of requests and works on as many as its queue depth, in
-//! the order in which they came. Requests above its longest transfer are cut, and each piece pays
-//! for itself.
-//!
-//! It has no cache for writes: they are on the medium when they are complete, durable ones at no
-//! further cost. A flush waits until all that came before it is done and costs the fixed part of
-//! a request. Both are passed on to the device below.
+//! The device works on as many requests as its queue depth, in their order. Requests above its
+//! longest transfer are cut, and each piece has its own costs. Flushes and durable writes go on to
+//! the device below.
 
 mod mechanism;
 mod parameters;
@@ -35,11 +29,11 @@ pub use parameters::{Parameters, ParametersError, Seek};
 use crate::forward_device;
 use pagewell_device::{Device, Geometry, Request, completion_panicked, pieces};
 
-/// A thread that sleeps wakes up that much late on most machines, virtual ones included.
+/// How late a sleeping thread wakes on most machines, virtual ones included.
 const SPIN: Duration = Duration::from_micros(60);
 
-/// A completion that came later than this was not late for want of a better timer; the machine
-/// stood still, and nobody wants the model to answer at once until it has caught up.
+/// A later completion means that the machine stood still: the model should not answer at once until
+/// it has caught up.
 const LATE_MAX: Duration = Duration::from_millis(100);
 
 /// See the module's text.
@@ -50,7 +44,7 @@ pub struct Model {
     geometry: Geometry,
     mechanism: Mutex<Mechanism>,
     began: Instant,
-    /// Nanoseconds by which the last completion was later than it should have been.
+    /// Nanoseconds by which the last completion was late.
     late: Arc<AtomicU64>,
     timer: Timer,
 }
@@ -80,18 +74,17 @@ impl Model {
         })
     }
 
-    /// What it is like.
+    /// The parameters.
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
     }
 
-    /// Sums over all requests taken so far, those that are not complete yet included.
+    /// Sums over all requests so far, also those not yet complete.
     pub fn totals(&self) -> Totals {
         self.mechanism.lock().totals()
     }
 
-    /// The time on the wall at which the model's clock shows `time`; nothing when that is beyond
-    /// what clocks can show.
+    /// When the model's clock shows `time`, on the wall's; none beyond the range of clocks.
     fn wall(&self, time: Duration) -> Option<Instant> {
         let passed = time.as_secs_f64() / self.parameters.speed;
         let passed = Duration::try_from_secs_f64(passed).ok()?;
@@ -102,7 +95,7 @@ impl Model {
         let (operation, offset) = (request.operation(), request.offset());
         let late = Duration::from_nanos(self.late.load(Ordering::Relaxed));
         let done = {
-            // The clock is read under the lock, so that it does not go back.
+            // Read under the lock, the clock does not go back.
             let mut mechanism = self.mechanism.lock();
             let now = self.began.elapsed().saturating_sub(late).as_secs_f64();
             let now = Duration::try_from_secs_f64(now * self.parameters.speed);
@@ -115,7 +108,7 @@ impl Model {
         let timer = self.timer.handle();
         let lateness = self.late.clone();
         let transfer = request.relay(move |request, outcome| {
-            // The device below may be the slower one; that is not for the model to make up for.
+            // The model does not make up for a slower device below.
             let ready = Instant::now().checked_sub(late);
             let due = due.map(|due| ready.map_or(due, |ready| due.max(ready)));
             timer.at(due, move || {
@@ -140,7 +133,7 @@ impl Device for Model {
         self.geometry
     }
 
-    /// Waits when, and only when, the device below does.
+    /// Waits if and only if the device below does.
     fn submit(&self, request: Request) {
         let longest = self.geometry.transfer_bytes_max as usize;
         if request.len() <= longest {

@@ -1,4 +1,4 @@
-//! What a modelled device is like, its presets and their text form.
+//! The parameters of a modelled device, presets and their text form.
 //!
 //! `NAME[,OPTION=VALUE]...`, for instance `dvd`, `dvd,speed=20` or `hdd-7200,seek=12ms,depth=1`.
 //!
@@ -9,12 +9,12 @@
 //! | `rate` | size | bytes per second from the medium |
 //! | `interface` | size | bytes per second from the drive's buffer |
 //! | `seek` | time | cost of going elsewhere; with a seek curve the average |
-//! | `rpm` | number | turns per minute, 0 for nothing that turns |
+//! | `rpm` | number | turns per minute, 0 for none |
 //! | `depth` | number | requests inside the device at a time |
 //! | `transfer` | size | longest transfer, in bytes |
-//! | `cache` | size | the drive's own read-ahead buffer, 0 for none |
+//! | `cache` | size | the drive's read-ahead buffer, 0 for none |
 //!
-//! Sizes and times are written as [`pagewell_base::size`] and [`pagewell_base::duration`] say.
+//! For sizes and times see [`pagewell_base::size`] and [`pagewell_base::duration`].
 
 use std::fmt::Display;
 use std::str::FromStr;
@@ -31,7 +31,7 @@ pub enum ParametersError {
     /// No option has this name.
     #[error("no option '{0}' of a device model; there are {OPTIONS}")]
     UnknownOption(String),
-    /// An option has no value or one that makes no sense.
+    /// An option has no value or a wrong one.
     #[error("option '{option}' of a device model: {reason}")]
     BadValue {
         /// The option.
@@ -43,14 +43,14 @@ pub enum ParametersError {
 
 const OPTIONS: &str = "speed, fixed, rate, interface, seek, rpm, depth, transfer, cache";
 
-/// Time that going to another place takes.
+/// The time to go to another place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Seek {
-    /// There is no head: many accesses overlap, only the transfers take turns.
+    /// No head: accesses overlap, only transfers take turns.
     None,
-    /// The same to everywhere.
+    /// The same to all places.
     Fixed(Duration),
-    /// Grows with the square root of the distance, as an arm that speeds up and brakes does.
+    /// Grows with the square root of the distance, as an arm speeds up and brakes.
     Curve {
         /// To the next track.
         track: Duration,
@@ -59,10 +59,10 @@ pub enum Seek {
     },
 }
 
-/// What a modelled device is like.
+/// The parameters of a modelled device.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// The preset it began as.
+    /// Its preset.
     pub name: &'static str,
     /// How many times faster the model's clock runs than the wall's.
     pub speed: f64,
@@ -74,18 +74,18 @@ pub struct Parameters {
     pub interface_bytes_per_second: f64,
     /// Cost of a request that does not continue where the last one ended.
     pub seek: Seek,
-    /// One turn; zero when nothing turns.
+    /// The time of one turn; zero for none.
     pub turn: Duration,
     /// Requests inside the device at a time.
     pub queue_depth: u32,
     /// Longer requests are cut.
     pub transfer_bytes_max: u32,
-    /// The drive's read-ahead buffer. Zero: none.
+    /// The drive's read-ahead buffer; zero for none.
     pub cache_bytes: u64,
 }
 
 impl Parameters {
-    /// Reads `NAME[,OPTION=VALUE]...`; see the module's text.
+    /// Parses `NAME[,OPTION=VALUE]...`; see the module's text.
     pub fn parse(text: &str) -> Result<Self, ParametersError> {
         let mut parts = text.split(',');
         let name = parts.next().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Parameters {
         Ok(parameters)
     }
 
-    /// Sets one option from text. False when there is none of that name.
+    /// Sets one option from text. False for an unknown one.
     fn set(&mut self, option: &str, value: &str) -> Result<bool, String> {
         const GIB: u64 = 1 << 30;
         match option {
@@ -126,7 +126,7 @@ impl Parameters {
                 };
             }
             "depth" => self.queue_depth = within(value, "whole number", 1, 4096)?,
-            // Within bounds that 32 bits hold.
+            // 32 bits hold the bounds.
             "transfer" => self.transfer_bytes_max = size::within(value, 512..=GIB)? as u32,
             "cache" => self.cache_bytes = size::within(value, 0..=1024 * GIB)?,
             _ => return Ok(false),
@@ -156,13 +156,11 @@ fn preset_names() -> String {
     PRESETS.map(|one| one.name).join(", ")
 }
 
-/// What a text can begin with.
 pub(super) const PRESETS: [Parameters; 5] = [DVD, HDD_7200, FC_15K, SSD, NVME];
 
-/// A data DVD in a laptop's drive, fitted to published request sizes and rates: 2 KiB in
-/// 0.66 ms, 12 KiB in 1.81 ms, 16 KiB in 2.27 ms, 67 ms more for going elsewhere. Its drive
-/// takes one command at a time, and at most 256 sectors of 512 bytes, what a 28-bit ATA
-/// transfer and with it most optical drives' hosts allow.
+/// A data DVD in a laptop's drive, fitted to published request sizes and rates: 2 KiB in 0.66 ms,
+/// 12 KiB in 1.81 ms, 16 KiB in 2.27 ms, 67 ms more elsewhere. The drive takes one command at a
+/// time, of at most 256 sectors of 512 bytes as in a 28-bit ATA transfer.
 const DVD: Parameters = Parameters {
     name: "dvd",
     speed: 1.0,
@@ -193,8 +191,8 @@ const HDD_7200: Parameters = Parameters {
     ..DVD
 };
 
-/// A server disk of 2002: 15,000 turns a minute on 2 Gbit/s Fibre Channel. Reads of 1 MiB,
-/// one at a time, take 15.74 ms each.
+/// A server disk of 2002: 15,000 turns a minute on 2 Gbit/s Fibre Channel. Reads of 1 MiB, one at a
+/// time, take 15.74 ms each.
 const FC_15K: Parameters = Parameters {
     name: "fc-15k",
     fixed: Duration::from_micros(150),
@@ -233,7 +231,6 @@ const NVME: Parameters = Parameters {
     ..SSD
 };
 
-/// A `kind` of number within bounds.
 fn within<T: FromStr + PartialOrd + Display>(
     text: &str,
     kind: &str,
@@ -245,7 +242,6 @@ fn within<T: FromStr + PartialOrd + Display>(
     value.ok_or_else(|| format!("'{text}' is no {kind} from {low} to {high}"))
 }
 
-/// At most a day.
 fn time(text: &str) -> Result<Duration, String> {
     duration::within(text, Duration::ZERO..=Duration::from_hours(24))
 }

@@ -1,8 +1,8 @@
 //! What a power cut leaves of writes that were not on the medium.
 //!
-//! Every write is lost, torn or whole, and what is left reaches the medium in some order. A
-//! sector is never torn. How much is lost, how much is torn and the order are drawn first, so
-//! that cuts which lose nothing, and cuts which lose all, are as likely as those in between.
+//! Every write is lost, torn or whole, and the rest reaches the medium in some order. A sector is
+//! never torn. How much is lost, how much is torn and the order are drawn first: cuts which lose
+//! nothing or all are as likely as those in between.
 
 use pagewell_base::mix::{Random, mix};
 
@@ -11,23 +11,21 @@ use super::log::Entry;
 /// Storage writes so many bytes at once or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 
-/// What became of the writes that were in memory when the power was cut.
+/// What became of the writes in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Damage {
     /// Nothing of them reached the medium.
     pub lost: u64,
-    /// Some of their sectors did.
+    /// Some of their sectors reached it.
     pub torn: u64,
-    /// All of their sectors did, though later ones may have been overwritten by earlier ones.
+    /// All of their sectors did, though older writes may have overwritten newer ones.
     pub whole: u64,
 }
 
-/// An index below `bound`.
 fn below(random: &mut Random, bound: usize) -> usize {
     random.below(bound as u64) as usize
 }
 
-/// The writes that reach the medium, in the order in which they do. Entries begin on a sector.
 pub(super) fn draw(mut entries: Vec<Entry>, seed: u64) -> (Vec<Entry>, Damage) {
     let mut random = Random(mix(seed));
     let mut damage = Damage::default();
@@ -63,7 +61,7 @@ pub(super) fn draw(mut entries: Vec<Entry>, seed: u64) -> (Vec<Entry>, Damage) {
     (left, damage)
 }
 
-/// Some of the sectors of a write: its beginning, or each as a coin falls.
+/// Some sectors of a write: its beginning, or random ones.
 fn tear(entry: &Entry, sectors: usize, random: &mut Random) -> Vec<Entry> {
     let ends = (random.below(2) == 0).then(|| below(random, sectors + 1));
     let mut parts = Vec::new();

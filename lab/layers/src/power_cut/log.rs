@@ -1,9 +1,8 @@
-//! Writes that are complete and not on the medium, in the order in which they came.
+//! Complete writes that are not on the medium, in the order in which they came.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Bytes of one write, or what is left of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     /// Later writes have larger ones.
@@ -21,7 +20,6 @@ impl Entry {
         self.offset < end && first < self.end()
     }
 
-    /// The bytes from `first` to `end` of the device, where it has them.
     fn part(&self, first: u64, end: u64) -> Option<Self> {
         let (first, end) = (first.max(self.offset), end.min(self.end()));
         let place = |at: u64| usize::try_from(at - self.offset).ok();
@@ -33,7 +31,7 @@ impl Entry {
         })
     }
 
-    /// Puts its bytes over `target`, which are those of the device from `offset`.
+    /// Puts its bytes over `target`, the device's bytes from `offset`.
     pub(super) fn cover(&self, offset: u64, target: &mut [u8]) {
         let Some(part) = self.part(offset, offset.saturating_add(target.len() as u64)) else {
             return;
@@ -46,7 +44,6 @@ impl Entry {
     }
 }
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct Log {
     entries: VecDeque<Entry>,
@@ -54,30 +51,26 @@ pub(super) struct Log {
 }
 
 impl Log {
-    /// Bytes in memory.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds a write that is later than all others.
     pub(super) fn push(&mut self, entry: Entry) {
         self.bytes += entry.bytes.len();
         self.entries.push_back(entry);
     }
 
-    /// The oldest.
     pub(super) fn first(&self) -> Option<&Entry> {
         self.entries.front()
     }
 
-    /// Takes the oldest away.
     pub(super) fn pop(&mut self) {
         if let Some(entry) = self.entries.pop_front() {
             self.bytes -= entry.bytes.len();
         }
     }
 
-    /// All that it has of these bytes of the device, the oldest first.
+    /// All entries over these bytes of the device, the oldest first.
     pub(super) fn over(&self, offset: u64, length: usize) -> Vec<Entry> {
         let end = offset.saturating_add(length as u64);
         let touched = self.entries.iter();
@@ -85,13 +78,13 @@ impl Log {
         touched.cloned().collect()
     }
 
-    /// The write of this number, if it is still there as a whole.
+    /// The write of this number, if it is there as a whole.
     pub(super) fn find(&self, sequence: u64) -> Option<&Entry> {
         let mut entries = self.entries.iter();
         entries.find(|entry| entry.sequence == sequence)
     }
 
-    /// The write of this number is on the medium: it and all older bytes under it are gone.
+    /// The write `durable` is on the medium: removes it and all older bytes under it.
     pub(super) fn supersede(&mut self, durable: &Entry) {
         let (first, end) = (durable.offset, durable.end());
         for entry in std::mem::take(&mut self.entries) {
@@ -105,7 +98,6 @@ impl Log {
         self.bytes = self.entries.iter().map(|entry| entry.bytes.len()).sum();
     }
 
-    /// Takes all, the oldest first.
     pub(super) fn take(&mut self) -> Vec<Entry> {
         self.bytes = 0;
         std::mem::take(&mut self.entries).into()

@@ -8,20 +8,19 @@
 //! ```
 //!
 //! - A write is complete as soon as it is in the log. A flush writes all that was in the log when
-//!   it came to the device below, in order, and flushes that. A durable write goes below before
-//!   it is complete, alone; older writes stay in the log, except for the bytes under it.
-//! - The log is bounded: a write for which there is no room waits until the oldest ones are below.
-//! - [`PowerCutHandle::cut`] ends everything at once: what is on its way fails with `ENODEV`, and
-//!   so does all that comes later. Of the log, and of what was on its way, some reaches the device
-//!   below and some does not, torn at any sectors and in any order, as `damage.rs` draws it from a
-//!   seed. Then the device below holds what a disk would hold: every sector is as one of the
-//!   writes since the last one that was made durable left it, or as that one did.
-//! - [`PowerCutHandle::cut_after`] cuts in the middle of a request, so that a test that is made
-//!   again with the same numbers ends in the same way.
-//! - Dropped without a cut, everything goes to the device below.
+//!   it came to the device below, in order, and flushes that. A durable write goes below before it
+//!   completes; older writes stay in the log, except for the bytes under it.
+//! - The log is bounded: a write without room waits until the oldest ones are below.
+//! - [`PowerCutHandle::cut`] ends everything at once: all present and later requests fail with
+//!   `ENODEV`. Of the log, and of writes in flight, some reaches the device below, torn at any
+//!   sectors and in any order, as `damage.rs` draws it from a seed. Then every sector of the device
+//!   below is as a disk would hold it: as the last durable write left it, or one of those since.
+//! - [`PowerCutHandle::cut_after`] cuts in the middle of a request, so that a test repeated with
+//!   the same numbers ends the same way.
+//! - A layer dropped without a cut sends everything to the device below.
 //!
-//! Blocks have at least 512 bytes, because sectors are written as a whole. Work below is done by
-//! one thread, one request after the other.
+//! Blocks have at least 512 bytes, because sectors are written as a whole. One thread does the work
+//! below, one request after the other.
 //!
 //! Known weakness: reads look through the whole log, so it should not be large.
 
@@ -62,7 +61,7 @@ struct Shared {
     geometry: Geometry,
     log_bytes_max: usize,
     state: Mutex<State>,
-    /// There is a task, the power is off, or all is over.
+    /// There is a task, the power is off, or the thread has ended.
     changed: Condvar,
 }
 
@@ -70,13 +69,11 @@ struct Shared {
 struct State {
     log: Log,
     tasks: VecDeque<Task>,
-    /// Of the next write.
     sequence: u64,
     power: Power,
-    /// So many more writes and flushes until the power is cut, and the seed.
+    /// How many more writes and flushes until the power is cut, and the seed.
     fuse: Option<(u64, u64)>,
     closing: bool,
-    /// The thread is gone: nothing happens any more.
     ended: bool,
 }
 
@@ -84,7 +81,7 @@ struct State {
 enum Power {
     #[default]
     On,
-    /// Requests fail; what is in the log is not damaged yet.
+    /// Requests fail; the log is not damaged yet.
     Failing(u64),
     Off(Damage),
 }
@@ -114,7 +111,7 @@ impl PowerCut {
         })
     }
 
-    /// A way to cut the power.
+    /// Cuts the power.
     pub fn handle(&self) -> PowerCutHandle {
         PowerCutHandle(self.shared.clone())
     }
@@ -135,16 +132,16 @@ impl Drop for PowerCut {
 }
 
 impl PowerCutHandle {
-    /// Cuts the power now, waits until the device below is as it stays, and tells what happened
-    /// to the writes in memory. A second cut changes nothing. Must not be called by a completion.
+    /// Cuts the power, waits for the final state of the device below, and returns the damage. A
+    /// second cut changes nothing. Must not be called by a completion.
     pub fn cut(&self, seed: u64) -> Damage {
         self.0.state.lock().begin(seed);
         self.0.changed.notify_all();
         self.wait()
     }
 
-    /// Cuts the power in the middle of the write or flush that comes after `count` others, counted
-    /// from now. [`Self::wait`] tells when the device below is as it stays.
+    /// Cuts the power in the middle of the write or flush after the next `count`. [`Self::wait`]
+    /// returns after that.
     pub fn cut_after(&self, count: u64, seed: u64) {
         self.0.state.lock().fuse = Some((count, seed));
     }
@@ -159,8 +156,8 @@ impl PowerCutHandle {
         self.0.state.lock().log.bytes()
     }
 
-    /// Waits until the power has been cut and the device below is as it stays, or the layer is
-    /// gone. Must not be called by a completion.
+    /// Waits until the device below is in its final state after a cut, or the layer is gone. Must
+    /// not be called by a completion.
     pub fn wait(&self) -> Damage {
         let mut state = self.0.state.lock();
         loop {
@@ -182,7 +179,7 @@ impl State {
         }
     }
 
-    /// Counts a request; whether the power fails in the middle of it.
+    /// Counts a request, and returns whether the power fails in the middle of it.
     fn burn(&mut self) -> bool {
         match &mut self.fuse {
             None => false,
@@ -199,7 +196,7 @@ impl State {
         }
     }
 
-    /// Puts the bytes of a write that are `there` into the log.
+    /// Logs the first `there` bytes of a write, and returns its number.
     fn log(&mut self, request: &Request, there: usize) -> u64 {
         let sequence = self.sequence;
         self.sequence += 1;
@@ -226,12 +223,11 @@ impl Shared {
         }
     }
 
-    /// How many bytes of it the device has.
     fn there(&self, request: &Request) -> usize {
         request.bytes_there(self.inner.length_bytes())
     }
 
-    /// Ends a request with all the bytes that there are, or none.
+    /// Ends a request with all bytes that the device has, or none.
     fn end(&self, request: Request, result: Result<()>) {
         let there = self.there(&request);
         let whole = there == request.len();
@@ -260,7 +256,7 @@ impl Shared {
             let error = self.gone(request.offset());
             return request.fail(0, error);
         }
-        // What is taken out of the log later is below by then.
+        // What leaves the log later is below by then.
         let over = state.log.over(request.offset(), request.len());
         drop(state);
         let shared = self.clone();
@@ -281,7 +277,7 @@ impl Shared {
         if there == covered.len() || block >= SECTOR_BYTES as u64 {
             return self.inner.submit(covered);
         }
-        // The device below would refuse what is beyond its end.
+        // The device below would refuse bytes beyond its end.
         let error = Error::past_end(self.inner.name(), covered.offset(), covered.len());
         submit_part(&*self.inner, covered, there, error);
     }

@@ -1,4 +1,4 @@
-//! What the thread of a power cut layer does.
+//! The thread of a power cut layer, and its tasks.
 
 use std::sync::mpsc;
 
@@ -7,18 +7,16 @@ use super::log::Entry;
 use super::{Power, Shared};
 use pagewell_device::{Buffer, Error, Issuer, Operation, Outcome, Request, Result, read_exact};
 
-/// What it is asked for.
 pub(super) enum Task {
-    /// There was no room.
+    /// Waits for room.
     Write(Request),
-    /// It is in the log under this number.
+    /// In the log under this number.
     Durable(u64, Request),
     /// Of all writes with smaller numbers.
     Flush(u64, Request),
 }
 
 impl Shared {
-    /// The life of the thread.
     pub(super) fn work(&self) {
         let mut state = self.state.lock();
         loop {
@@ -32,7 +30,7 @@ impl Shared {
                 state = self.state.lock();
             } else if state.closing {
                 drop(state);
-                // No request is left that an error could go to.
+                // No request is left for an error.
                 let _ = self
                     .write_out(u64::MAX, 0)
                     .and_then(|()| self.flush_below());
@@ -72,8 +70,8 @@ impl Shared {
         }
     }
 
-    /// Writes the oldest writes, those numbered below `before`, to the device below until there
-    /// are no more than `left_bytes` in the log.
+    /// Writes the oldest writes, those numbered below `before`, to the device below until the log
+    /// has at most `left_bytes`.
     fn write_out(&self, before: u64, left_bytes: usize) -> Result<()> {
         loop {
             let state = self.state.lock();
@@ -89,7 +87,7 @@ impl Shared {
             }
             drop(state);
             self.put(entry.offset, &entry.bytes, false)?;
-            // Only this thread takes anything away, so it is still the first.
+            // Only this thread removes entries, so this is still the first.
             self.state.lock().log.pop();
         }
     }
@@ -97,7 +95,7 @@ impl Shared {
     fn write_durably(&self, sequence: u64) -> Result<()> {
         let state = self.state.lock();
         let Some(entry) = state.log.find(sequence).cloned() else {
-            // It made room for another write, and so is below already.
+            // It made room for another write, and is below.
             drop(state);
             return self.flush_below();
         };
@@ -110,7 +108,6 @@ impl Shared {
         Ok(())
     }
 
-    /// The power is gone: damages the log and fails what waits.
     fn fail(&self, seed: u64) {
         let mut state = self.state.lock();
         let tasks = std::mem::take(&mut state.tasks);
@@ -124,7 +121,7 @@ impl Shared {
         let (left, damage) = draw(state.log.take(), seed);
         drop(state);
         for entry in left {
-            // What cannot be written is lost, as it may be.
+            // A failed write is lost, as it may be.
             let _ = self.put_part(&entry);
         }
         let _ = self.flush_below();

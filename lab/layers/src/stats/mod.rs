@@ -1,8 +1,7 @@
-//! Counts what goes to a device, split by origin and by what was asked for: reads, writes and
-//! flushes apart, and the durable ones among the writes.
+//! Counts requests to a device by issuer and operation, and the durable ones among the writes.
 //!
-//! One short lock holds all of it. To see what the device itself was asked, this layer is put next
-//! to it, below whatever cuts and merges.
+//! One short lock holds all of it. This layer counts requests of the device itself if it is next to
+//! it, below all layers that cut and merge.
 
 mod queue;
 mod sizes;
@@ -41,7 +40,7 @@ impl Counted {
 }
 
 impl Stats {
-    /// Counts what goes to `inner`.
+    /// Counts requests to `inner`.
     pub fn new(inner: Arc<dyn Device>) -> Self {
         let pairs = Issuer::ALL.into_iter();
         let pairs = pairs.flat_map(|issuer| OPERATIONS.map(|operation| (issuer, operation)));
@@ -57,7 +56,7 @@ impl Stats {
         }
     }
 
-    /// All that was counted so far.
+    /// All counts so far.
     pub fn snapshot(&self) -> Snapshot {
         let mut counted = self.counted.lock();
         let time = self.began.elapsed();
@@ -79,7 +78,7 @@ impl Device for Stats {
 
     fn submit(&self, mut request: Request) {
         let (issuer, operation) = (request.issuer(), request.operation());
-        // A flush has no size and is nowhere.
+        // A flush has no size and no place.
         let place = (operation != Operation::Flush).then(|| (request.offset(), request.len()));
         let mut counted = self.counted.lock();
         if let Some(flow) = counted.flow(issuer, operation) {

@@ -1,11 +1,10 @@
-//! How many requests were outstanding for how long, which of them went back, and where the first
-//! ones went.
+//! How many requests were outstanding for how long, which went back, and the places of the first.
 //!
-//! At each change the number of requests times the time since the last change is added.
+//! Each change adds the number of requests times the time since the last change.
 
 use std::time::Duration;
 
-/// Requests whose places are kept: as many as a picture of them can show.
+/// Places that are kept: a picture shows no more.
 pub(super) const PLACES_MAX: usize = 256;
 
 /// See the module's text. Times are since the beginning.
@@ -16,19 +15,18 @@ pub(super) struct Queue {
     outstanding: u32,
     pub(super) outstanding_time: Duration,
     pub(super) backward: u64,
-    /// First byte and bytes of the first requests, in the order in which they came.
     pub(super) places: Vec<(u64, usize)>,
 }
 
 impl Queue {
-    /// Adds what passed until `now`; a time before the last change counts as that.
+    /// Adds the time until `now`; a time before the last change counts as that.
     pub(super) fn pass(&mut self, now: Duration) {
         let passed = now.saturating_sub(self.changed);
         self.changed = self.changed.max(now);
         self.outstanding_time += passed.saturating_mul(self.outstanding);
     }
 
-    /// A request came. `place` is its first byte and its bytes; a flush has none.
+    /// A request came. `place` is its first byte and its bytes; none for a flush.
     pub(super) fn enter(&mut self, now: Duration, place: Option<(u64, usize)>) {
         self.pass(now);
         self.outstanding += 1;
@@ -41,7 +39,6 @@ impl Queue {
         }
     }
 
-    /// A request is complete.
     pub(super) fn exit(&mut self, now: Duration) {
         self.pass(now);
         self.outstanding = self.outstanding.saturating_sub(1);

@@ -1,4 +1,4 @@
-//! How many requests had which size, shown as dtrace shows `lquantize`.
+//! How many requests had which size, in the form of dtrace's `lquantize`.
 //!
 //! ```text
 //!            value  ------------- Distribution ------------- count
@@ -6,36 +6,31 @@
 //!             4096 |@@@@@@@                                  2
 //! ```
 //!
-//! A row is named by the smallest size in it. Forty signs are all requests, rounded for each row.
-//! One empty row is shown before the first and one behind the last that is not.
+//! A row is named by its smallest size. Forty signs are all requests, rounded for each row. One
+//! empty row is shown before the first used one and one behind the last.
 
 use std::fmt;
 
-/// Bytes from one bucket to the next.
 pub(super) const STEP: u64 = 2048;
-/// Buckets; the last one has all sizes of 2 MiB and more.
+/// Buckets; the last one has all sizes from 2 MiB.
 pub(super) const BUCKETS: usize = (2 << 20) / STEP as usize + 1;
-/// Width of the distribution.
 const SIGNS: usize = 40;
 
 /// Counts of sizes. See the module's text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SizeHistogram {
-    /// Requests by size: number N counts those of 2048 N up to, not including, 2048 (N + 1)
-    /// bytes, the last one all that are longer.
+    /// Number N counts requests of 2048 N up to, not including, 2048 (N + 1) bytes, the last one
+    /// all longer ones.
     pub counts: Vec<u64>,
 }
 
 impl SizeHistogram {
-    /// All sizes there are, none counted yet.
     pub(super) fn empty() -> Self {
         let counts = vec![0; BUCKETS];
         Self { counts }
     }
 
-    /// Counts a request of so many bytes.
     pub(super) fn count(&mut self, length: usize) {
-        // Fits.
         let bucket = (length / STEP as usize).min(BUCKETS - 1);
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
@@ -54,7 +49,7 @@ impl SizeHistogram {
         self.counts.iter().sum()
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another one.
     pub fn add(&mut self, other: &Self) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);

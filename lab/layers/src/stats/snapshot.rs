@@ -1,4 +1,4 @@
-//! What was counted, read once: plain values that can be subtracted and added up.
+//! Counts, read once: plain values to subtract and add up.
 
 use std::time::Duration;
 
@@ -10,20 +10,19 @@ use pagewell_device::{Issuer, Operation};
 pub struct Flow {
     /// Their origin.
     pub issuer: Issuer,
-    /// What was to be done.
+    /// What they ask for.
     pub operation: Operation,
     /// Requests submitted.
     pub requests: u64,
     /// Writes among them that were durable by themselves.
     pub durable: u64,
-    /// Bytes transferred by those that are complete.
+    /// Bytes of those that are complete.
     pub bytes: u64,
-    /// Sizes of the requests submitted; of flushes there are none.
+    /// Sizes of those submitted; none for flushes.
     pub sizes: SizeHistogram,
 }
 
 impl Flow {
-    /// One of which nothing has come yet.
     pub(super) fn new(issuer: Issuer, operation: Operation) -> Self {
         Self {
             issuer,
@@ -41,20 +40,20 @@ impl Flow {
 pub struct Snapshot {
     /// Since counting began; of a difference, between the two.
     pub time: Duration,
-    /// One for each issuer and operation, in the order of [`Issuer::ALL`], reads first, then
-    /// writes, then flushes.
+    /// One for each issuer and operation, in the order of [`Issuer::ALL`], then reads, writes,
+    /// flushes.
     pub flows: Vec<Flow>,
-    /// Sum of the times from submission to completion, flushes too.
+    /// Sum of the times from submission to completion, with flushes.
     pub outstanding_time: Duration,
-    /// Requests that started before the end of the one before.
+    /// Requests that started before the end of the previous one.
     pub backward: u64,
-    /// First byte and bytes of the first requests since counting began, a few hundred at most, in
-    /// the order in which they came; of a difference, those of them that came between.
+    /// First byte and bytes of the first few hundred requests since counting began, in their order;
+    /// of a difference, those that came between.
     pub places: Vec<(u64, usize)>,
 }
 
 impl Snapshot {
-    /// What happened after `earlier` was taken from the same device.
+    /// What happened since `earlier`, a snapshot of the same device.
     pub fn difference(&self, earlier: &Self) -> Self {
         let flows = self.flows.iter().zip(&earlier.flows);
         let less = |now: &[u64], before: &[u64]| {
@@ -125,7 +124,7 @@ impl Snapshot {
         sum
     }
 
-    /// Requests outstanding, as a mean over the time.
+    /// Mean number of outstanding requests over the time.
     pub fn outstanding_mean(&self) -> f64 {
         let time = self.time.as_secs_f64();
         if time > 0.0 {
