@@ -1,6 +1,6 @@
-//! Values that have a name, on the command line, in tables and in results.
+//! Values with names for the command line, tables and results.
 
-/// An enum whose values have names: `ALL`, `name`, and the way to text and back.
+/// An enum whose values have names: `ALL`, `name`, and conversions from and to text.
 #[macro_export]
 macro_rules! named {
     (
@@ -16,7 +16,7 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All, in the order in which they are documented.
+            /// All, in their order here.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$value),+];
 
             /// Its name.

@@ -1,4 +1,4 @@
-//! What is compared: the cases of serving a directory, and the files they need.
+//! The cases of serving a directory, and the files they need.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,13 +8,12 @@ use std::time::Duration;
 use super::required::{Beside, Measure, Required};
 use crate::load::{Load, Workload, write_pattern_file};
 
-/// Reads: close to what the machine lets through, and ahead of the others.
+/// Reads: close to what the machine lets through, and faster than peers.
 const READ: &[Required] = &[
     Required::rate(Beside::BestLimit, 0.85),
     Required::rate(Beside::Peer("unfs3"), 1.0),
     Required::rate(Beside::Peer("nfs-ganesha"), 1.3),
 ];
-/// Reads as the kernel's client makes them.
 const COMMON_READ: &[Required] = &[
     Required::rate(Beside::BestLimit, 0.85),
     Required::rate(Beside::Peer("unfs3"), 1.0),
@@ -27,7 +26,7 @@ const COMMON_READ: &[Required] = &[
 ];
 /// Many small calls at once.
 const SMALL: &[Required] = &[Required::rate(Beside::EachPeer, 2.0)];
-/// One small call after the other, where latency is all there is.
+/// One small call after the other: latency alone.
 const SINGLE: &[Required] = &[
     Required::rate(Beside::EachPeer, 1.0),
     Required {
@@ -36,19 +35,15 @@ const SINGLE: &[Required] = &[
         factor: 1.3,
     },
 ];
-/// What waits for storage, or is large.
+/// Cases that wait for storage, or are large.
 const NOT_SLOWER: &[Required] = &[Required::rate(Beside::EachPeer, 1.0)];
 
-/// The file that is read.
 const READ_FILE: &str = "read.data";
 const READ_FILE_BYTES: u64 = 1 << 30;
-/// The file that is written in random order.
 const RANDOM_FILE: &str = "random.data";
 const RANDOM_FILE_BYTES: u64 = 256 << 20;
-/// The file that every run of the sequential write makes anew.
 const WRITE_FILE: &str = "write.data";
 const WRITE_FILE_BYTES: u64 = 512 << 20;
-/// The directory that is listed, and how many files it has.
 const LISTED_DIRECTORY: &str = "listed";
 pub(super) const LISTED_FILES: u32 = 1000;
 
@@ -56,7 +51,7 @@ const KIB: u32 = 1 << 10;
 /// Ways of the bare server to answer a READ.
 const LIMITS_OF_READ: usize = 3;
 
-/// What the speed of a case is.
+/// The unit of a case's speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     /// File data in 10^6 bytes per second.
@@ -80,11 +75,11 @@ impl Rate {
 pub struct Case {
     /// Unique name.
     pub name: String,
-    /// What is done.
+    /// The load.
     pub load: Load,
-    /// What is compared.
+    /// The unit of its speed.
     pub rate: Rate,
-    /// How many of the bare servers do it too, the first ones.
+    /// How many of the bare servers take part, the first ones.
     pub limits: usize,
     /// What the first server must reach.
     pub required: &'static [Required],
@@ -141,7 +136,7 @@ impl Case {
     }
 }
 
-/// All cases of serving a directory that [`prepare_directory`] made, each for `duration`.
+/// All cases of serving a directory made by [`prepare_directory`], each for `duration`.
 pub fn serve_cases(duration: Duration) -> Vec<Case> {
     let mut write = Case::new(Workload::Write, WRITE_FILE, 128 * KIB, 16).limits(1);
     write.load.file_bytes = Some(WRITE_FILE_BYTES);
@@ -159,8 +154,8 @@ pub fn serve_cases(duration: Duration) -> Vec<Case> {
     cases
 }
 
-/// Reads in order, in the sizes and depths of clients. All ways of the bare server do them, as it
-/// depends on the size and the machine which is the best.
+/// Sequential reads, in the sizes and depths of clients. All ways of the bare server take part:
+/// size and machine decide which is the best.
 fn read_cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for block_bytes in [1024 * KIB, 128 * KIB, 64 * KIB] {
@@ -196,7 +191,7 @@ fn small_cases() -> Vec<Case> {
     ]
 }
 
-/// Reads, writes and GETATTR at once on 64 connections: how much memory a server takes for it.
+/// Reads, writes and GETATTR at once on 64 connections, for the memory of a server.
 pub fn memory_case(duration: Duration) -> Case {
     let mut case = Case::new(Workload::Mix, RANDOM_FILE, 128 << 10, 8).connections(64);
     case.load.duration = Some(duration);
@@ -204,7 +199,7 @@ pub fn memory_case(duration: Duration) -> Case {
     case
 }
 
-/// Makes the files that the cases need and that are not there in the right length.
+/// Makes the files of the cases, but for those of the right length.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! A generated part inside a written document.
 
-/// `text` with everything between the lines `<!-- NAME begin -->` and `<!-- NAME end -->`
-/// replaced; `None` when the two lines are not there in this order.
+/// `text` with everything between the lines `<!-- NAME begin -->` and `<!-- NAME end -->` replaced;
+/// `None` without the two lines in this order.
 pub fn replace_between(text: &str, name: &str, part: &str) -> Option<String> {
     let begin = format!("<!-- {name} begin -->");
     let end = format!("<!-- {name} end -->");

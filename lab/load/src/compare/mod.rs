@@ -1,11 +1,10 @@
 //! The same cases on several servers, in turn.
 //!
-//! Problem: the machine is small and shared, and what it does besides changes from second to
-//! second; two servers measured one after the other are measured on two machines. Rule: in every
-//! round each server does the case once, so that the runs of a round see nearly the same
-//! machine; a ratio is taken inside a round, and the middle of the ratios is reported with the
-//! lowest and the highest. Every other round goes backwards, so that nobody profits from always
-//! being first.
+//! Problem: the machine is small and shared, and its other work changes from second to second.
+//! Rule: in every round each server does the case once, so that the runs of a round see nearly the
+//! same machine; a ratio is taken inside a round, and the median of the ratios is reported with the
+//! lowest and the highest. Every other round goes backwards, so that no server profits from being
+//! first.
 //!
 //! ```text
 //!   case 1:  A B  B A  A B  B A  A B      ratio of each pair, then their median
@@ -13,8 +12,8 @@
 //! ```
 //!
 //! Beside the first server, which is in question, and its peers there may be bare servers
-//! ([`crate::limit`]), which say what the machine lets through: they do only what is judged by
-//! that. System calls are counted in short runs of their own, as counting them takes time.
+//! ([`crate::limit`]), which show what the machine lets through: they take part where the first is
+//! judged by that. System calls are counted in short runs of their own, as counting takes time.
 //!
 //! Weakness: five pairs say little about 3 %; a median near 1 with a spread around it is a tie.
 

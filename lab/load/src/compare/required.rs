@@ -7,9 +7,9 @@ use super::rounds::{CaseResult, Server};
 pub struct Required {
     /// What is compared.
     pub measure: Measure,
-    /// With whom.
+    /// Beside which servers.
     pub beside: Beside,
-    /// At least so many times the other's rate; at most so many times its processor time.
+    /// At least this factor of the other's rate; at most this factor of its processor time.
     pub factor: f64,
 }
 
@@ -22,19 +22,18 @@ pub enum Measure {
     Processor,
 }
 
-/// Which servers something is required beside. One that does not take part requires nothing.
+/// Servers to compare with. One that did not take part requires nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beside {
-    /// The bare server that was the fastest in the case.
+    /// The fastest bare server of the case.
     BestLimit,
-    /// The one of this name.
+    /// The server of this name.
     Peer(&'static str),
-    /// Every one that is not bare.
+    /// Every server which is not bare.
     EachPeer,
 }
 
 impl Required {
-    /// At least `factor` times the rate.
     pub(super) const fn rate(beside: Beside, factor: f64) -> Self {
         Self {
             measure: Measure::Rate,
@@ -45,7 +44,7 @@ impl Required {
 }
 
 impl Beside {
-    /// Which servers of a comparison are meant, of those that did the case.
+    /// The servers that it names, of those that did the case.
     pub(super) fn find(self, servers: &[Server], result: &CaseResult) -> Vec<usize> {
         let others = servers.iter().enumerate().skip(1);
         let took_part = others.filter(|(index, _)| result.took_part(*index));

@@ -11,7 +11,7 @@ use crate::report;
 
 /// How long system calls are counted.
 const COUNTED_TIME: Duration = Duration::from_millis(250);
-/// What is written meanwhile by what ends with its file.
+/// What a sequential write writes meanwhile.
 const COUNTED_BYTES: u64 = 64 << 20;
 
 /// A server that takes part.
@@ -25,14 +25,13 @@ pub struct Server {
     pub target: Target,
     /// Its process, when it runs on this machine.
     pub process: Option<u32>,
-    /// It is a bare server, the limit of the machine: it does the cases that ask for it.
+    /// Whether it is a bare server, the limit of the machine.
     pub limit: bool,
     /// What it cannot do.
     pub without: Option<Workload>,
 }
 
-/// A comparison to be made. The first server is the one in question; the others are what it is
-/// held against.
+/// A comparison to make, of the first server with the others.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// At least one.
@@ -41,7 +40,7 @@ pub struct Plan {
     pub directory: PathBuf,
     /// How often each server does each case.
     pub rounds: usize,
-    /// Count system calls, in a short run besides those that are timed.
+    /// Count system calls, in a short run of its own.
     pub counts_system_calls: bool,
 }
 
@@ -50,15 +49,14 @@ pub struct Plan {
 pub struct CaseResult {
     /// What was done.
     pub case: Case,
-    /// For each server, in the order of the plan, its runs in the order of the rounds; none
-    /// when it does not take part.
+    /// The runs of each server, in the order of the plan and of the rounds; none if it does not
+    /// take part.
     pub runs: Vec<Vec<Measurement>>,
-    /// For each server, system calls of one operation, if they were counted.
+    /// System calls of one operation for each server, if counted.
     pub system_calls: Vec<Option<f64>>,
 }
 
 impl Plan {
-    /// Whether a server does a case.
     fn takes_part(&self, index: usize, case: &Case) -> bool {
         let Some(server) = self.servers.get(index) else {
             return false;
@@ -71,12 +69,11 @@ impl Plan {
 }
 
 impl CaseResult {
-    /// Whether a server did the case.
     pub(super) fn took_part(&self, server: usize) -> bool {
         self.runs.get(server).is_some_and(|runs| !runs.is_empty())
     }
 
-    /// Of one number of each run of a server: the middle and the spread.
+    /// The spread of one number over the runs of a server.
     pub fn spread(&self, server: usize, of: impl Fn(&Measurement) -> f64) -> Option<Spread> {
         Spread::of(&self.runs.get(server)?.iter().map(of).collect::<Vec<f64>>())
     }
@@ -124,8 +121,8 @@ impl CompareError {
     }
 }
 
-/// Has every server read the file of a case once, every byte verified: what is fast must also be
-/// right, and what is in a cache afterwards is in every cache.
+/// Every server reads the file of a case once and every byte is verified: a fast server must also
+/// be right, and afterwards every cache holds the same.
 ///
 /// # Errors
 ///
@@ -147,7 +144,7 @@ pub fn warm(plan: &Plan, case: &Case) -> Result<(), CompareError> {
     Ok(())
 }
 
-/// Runs a case on all servers in turn; `progress` gets a line of every run.
+/// Runs a case on all servers in turn; `progress` gets a line for each run.
 ///
 /// # Errors
 ///
@@ -190,7 +187,6 @@ pub fn compare(
     })
 }
 
-/// System calls of one operation, from a short run that is not timed.
 fn system_calls_of(plan: &Plan, server: &Server, case: &Case) -> Result<Option<f64>, LoadError> {
     let mut case = case.clone();
     case.load.count_system_calls = true;
@@ -201,7 +197,6 @@ fn system_calls_of(plan: &Plan, server: &Server, case: &Case) -> Result<Option<f
     Ok(result.system_calls.map(each))
 }
 
-/// One run, with nothing left to be written when it begins.
 fn one(plan: &Plan, server: &Server, case: &Case) -> Result<Measurement, LoadError> {
     if case.load.workload.writes() {
         settle(plan)?;
@@ -214,7 +209,7 @@ fn one(plan: &Plan, server: &Server, case: &Case) -> Result<Measurement, LoadErr
     Ok(result)
 }
 
-/// An empty answer would be the fastest. A listing may have "." and ".." or not.
+/// An empty answer would be the fastest. A listing may have "." and "..".
 fn check_entries(result: &Measurement) -> Result<(), LoadError> {
     let files = u64::from(LISTED_FILES);
     match result.entries {
@@ -225,8 +220,7 @@ fn check_entries(result: &Measurement) -> Result<(), LoadError> {
     }
 }
 
-/// Has the file system under the directory write what it has, freed blocks included, so that one
-/// server does not pay for the other.
+/// Lets the file system write what it has, freed blocks included: no server pays for another.
 fn settle(plan: &Plan) -> Result<(), LoadError> {
     let directory = File::open(&plan.directory)?;
     rustix::fs::syncfs(&directory).map_err(std::io::Error::from)?;
@@ -265,7 +259,6 @@ pub(super) mod tests {
         }
     }
 
-    /// A server that gets no call.
     pub(crate) fn server(name: &str) -> Server {
         let address = "127.0.0.1:1".parse().unwrap();
         Server {

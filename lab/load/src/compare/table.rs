@@ -10,7 +10,7 @@ use crate::measure::{Figure, Mode, Row, Spread};
 use crate::report::{self, Table, micro_per_operation, rate};
 
 const FIRST_COLUMNS: &str = "case | server | rate | unit";
-/// Behind that of the ratio, whose title names the server in question.
+/// Behind the ratio, whose title names the first server.
 const LAST_COLUMNS: &str =
     "p50 us | p99 us | system calls/op | server CPU us/op | client CPU us/op";
 
@@ -54,8 +54,8 @@ fn row_cells(servers: &[Server], result: &CaseResult, server: usize) -> Vec<Stri
     ]
 }
 
-/// One row for each case and server that did it: `enhanced` is the first server, `baseline`
-/// the others.
+/// One row for each case and server that did it: `enhanced` is the first server, `baseline` the
+/// others.
 pub fn rows(servers: &[Server], results: &[CaseResult]) -> Vec<Row> {
     let mut rows = Vec::new();
     for result in results {

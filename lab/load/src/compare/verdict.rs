@@ -1,11 +1,11 @@
-//! Whether the first server is what it must be.
+//! Whether the first server meets its requirements.
 
 use super::required::{Measure, Required};
 use super::rounds::{CaseResult, Server};
 use crate::measure::Spread;
 use crate::report::{self, Verdict, micro_per_operation, rate};
 
-/// The most memory the first server may have of its own, in bytes.
+/// The most memory of its own, in bytes.
 const OWN_BYTES_MAX: u64 = 64 << 20;
 
 /// The requirements on the first server, beside others, and on its memory.
@@ -53,7 +53,6 @@ fn judge(servers: &[Server], result: &CaseResult, required: Required, other: usi
     }
 }
 
-/// Processor time of the first server over that of another, if all of it is known.
 fn processor(result: &CaseResult, other: usize) -> Option<Spread> {
     let [own, beside] = [0, other].map(|index| result.runs.get(index));
     let runs = own.into_iter().chain(beside).flatten();

@@ -1,4 +1,4 @@
-//! What a bare server answers.
+//! The answers of a bare server.
 
 use std::os::unix::fs::FileExt;
 
@@ -20,18 +20,16 @@ pub(super) const READ_BYTES_MAX: usize = 1 << 20;
 /// The most data of one WRITE.
 pub(super) const WRITE_BYTES_MAX: usize = 1 << 20;
 
-/// Of every WRITE and COMMIT: it loses nothing that a client could send again.
+/// Of every WRITE and COMMIT: the server loses no unstable data.
 const VERIFIER: Verifier = *b"pagewell";
 
-/// Data that follows on a reply.
 pub(super) struct Data<'a> {
     pub(super) file: &'a ReadFile,
     pub(super) offset: u64,
     pub(super) length: usize,
 }
 
-/// Appends the reply to a record, with its marker and without the data of a READ, which come
-/// back.
+/// Appends the reply to a record, with its marker; the data of a READ is returned.
 pub(super) fn answer<'a>(files: &'a Files, record: &[u8], out: &mut Vec<u8>) -> Option<Data<'a>> {
     let mut encoder = Encoder::new(out);
     let start = encoder.position();
@@ -57,7 +55,7 @@ pub(super) fn answer<'a>(files: &'a Files, record: &[u8], out: &mut Vec<u8>) -> 
         .as_ref()
         .map_or(0, |data| data.length.next_multiple_of(4));
     let length = encoder.position() - body + following;
-    // A head and at most READ_BYTES_MAX: far below 2^31.
+    // A head and at most READ_BYTES_MAX: below 2^31.
     encoder.patch_u32(start, length as u32 | LAST_FRAGMENT);
     data
 }
@@ -153,7 +151,6 @@ fn failed<F: Default>(status: Status) -> Failure<F> {
 }
 
 fn handle(bytes: &HandleBytes) -> Handle<'_> {
-    // Four bytes are never too many.
     Handle::new(bytes).unwrap_or_default()
 }
 
@@ -207,7 +204,6 @@ fn read<'a>(
     })
 }
 
-/// The file that a handle stands for, if it is one to write.
 fn written<'a>(files: &'a Files, file: Handle<'_>) -> Result<&'a WrittenFile, Status> {
     match files.object(file.as_bytes()) {
         Some(Object::Written(file)) => Ok(file),
@@ -248,7 +244,7 @@ fn commit(files: &Files, file: Handle<'_>) -> Result<CommitOk, Status> {
     })
 }
 
-/// Empties the file of a name, or gives it the length that is asked for.
+/// Empties the file of a name, or gives it the length in the call.
 fn create(files: &Files, arguments: &CreateArguments<'_>, encoder: &mut Encoder<'_>) {
     let size = match arguments.how {
         CreateHow::Unchecked(set) | CreateHow::Guarded(set) => set.size.unwrap_or(0),
@@ -266,7 +262,7 @@ fn create(files: &Files, arguments: &CreateArguments<'_>, encoder: &mut Encoder<
     reply.encode(encoder);
 }
 
-/// The file stays, empty: its blocks are freed, as those of a file that is removed.
+/// The file stays, empty: its blocks are freed as by a removal.
 fn remove(files: &Files, name: &[u8]) -> Result<WccData, Status> {
     resize(files, name, 0)?;
     Ok(WccData::default())

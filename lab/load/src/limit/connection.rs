@@ -15,9 +15,8 @@ const RECORD_BYTES_MAX: usize = WRITE_BYTES_MAX + (4 << 10);
 /// Replies are gathered up to this.
 const GATHERED_BYTES_MAX: usize = 64 << 10;
 
-/// Answers calls in their order until the connection ends or makes no sense.
-///
-/// Replies without data are gathered for as long as there are calls that have arrived.
+/// Answers calls in order until the connection ends or a record is malformed. Replies without data
+/// are gathered while more calls have arrived.
 pub(super) fn serve(mut socket: &TcpStream, files: &Files, way: Way) -> io::Result<()> {
     prepare(socket, None)?;
     let mut sender = Sender::new(way, READ_BYTES_MAX);
@@ -59,7 +58,7 @@ pub(super) fn serve(mut socket: &TcpStream, files: &Files, way: Way) -> io::Resu
     }
 }
 
-/// What begins a record that is not whole yet: it must be one that becomes whole here.
+/// Refuses an incomplete record that cannot become whole here.
 fn check(marker: [u8; MARKER_BYTES]) -> io::Result<()> {
     let Marker { length, last } = Marker::parse(marker);
     if last && length <= RECORD_BYTES_MAX - MARKER_BYTES {

@@ -10,13 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagewell_sunrpc::nfs3::{DeviceNumber, FileAttributes, FileType, Time};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// The length that a file may be given: it must not fill the disk.
+/// The length of a written file: it must not fill the disk.
 pub(super) const FILE_BYTES_MAX: u64 = 4 << 30;
 
-/// A handle: big-endian, which object.
+/// A handle: the number of the object, big-endian.
 pub(super) type HandleBytes = [u8; 4];
 
-/// The directory of all files.
 pub(super) const ROOT: HandleBytes = [0; 4];
 
 /// One file to read and some to write.
@@ -26,14 +25,13 @@ pub struct Files {
     written: Vec<WrittenFile>,
 }
 
-/// What a handle stands for.
 pub(super) enum Object<'a> {
     Root,
     Read(&'a ReadFile),
     Written(&'a WrittenFile),
 }
 
-/// A file that is read and does not change.
+/// A file to read, which does not change.
 #[derive(Debug)]
 pub(super) struct ReadFile {
     name: Vec<u8>,
@@ -42,7 +40,6 @@ pub(super) struct ReadFile {
     attributes: FileAttributes,
 }
 
-/// A file that is written.
 #[derive(Debug)]
 pub(super) struct WrittenFile {
     name: Vec<u8>,
@@ -52,7 +49,7 @@ pub(super) struct WrittenFile {
 }
 
 /// The addresses of a file's bytes. Only system calls follow them: where the file has become
-/// shorter they answer EFAULT, and nothing here makes a reference.
+/// shorter they answer EFAULT, and no code here makes a reference.
 #[derive(Debug)]
 pub(super) struct Mapping {
     address: *mut libc::c_void,
@@ -69,7 +66,7 @@ impl Files {
     ///
     /// # Errors
     ///
-    /// Those of the file system, each with the path; a file to read that is empty.
+    /// Those of the file system, each with the path; an empty file to read.
     pub fn open(read: &Path, written: &[PathBuf]) -> io::Result<Self> {
         let at = |path: &Path, error: io::Error| {
             io::Error::new(error.kind(), format!("{}: {error}", path.display()))
@@ -83,7 +80,6 @@ impl Files {
         Ok(Self { read, written })
     }
 
-    /// The object of a name in the root.
     pub(super) fn find(&self, name: &[u8]) -> Option<(HandleBytes, Object<'_>)> {
         let found = if self.read.name == name {
             (1, Object::Read(&self.read))
@@ -95,7 +91,6 @@ impl Files {
         Some((found.0.to_be_bytes(), found.1))
     }
 
-    /// The object of a handle.
     pub(super) fn object(&self, handle: &[u8]) -> Option<Object<'_>> {
         match u32::from_be_bytes(handle.try_into().ok()?) {
             0 => Some(Object::Root),
@@ -138,7 +133,6 @@ impl ReadFile {
         })
     }
 
-    /// Bytes of the file.
     pub(super) const fn size(&self) -> u64 {
         self.attributes.size
     }
@@ -158,25 +152,22 @@ impl WrittenFile {
         })
     }
 
-    /// Gives it this length.
     pub(super) fn set_size(&self, size: u64) -> io::Result<()> {
         self.file.set_len(size)?;
         self.size.store(size, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Notes that it was written up to `end`.
     pub(super) fn reached(&self, end: u64) {
         self.size.fetch_max(end, Ordering::Relaxed);
     }
 }
 
 impl Mapping {
-    /// Maps all of a file, every address filled in: a server's mapping is old when it matters.
+    /// Maps all of a file, with all pages present, as in a server that has run for long.
     fn new(file: impl AsFd, size: u64) -> io::Result<Self> {
         let length = usize::try_from(size).map_err(io::Error::other)?;
-        // SAFETY: the kernel chooses addresses that nothing else uses, and what is mapped there is
-        // never made a reference of.
+        // SAFETY: the kernel chooses unused addresses, and no reference to them is ever made.
         let address = unsafe {
             let flags = MapFlags::SHARED | MapFlags::POPULATE;
             mmap(
@@ -191,7 +182,7 @@ impl Mapping {
         Ok(Self { address, length })
     }
 
-    /// Where a range begins; `None` when it is not inside.
+    /// Where a range begins; `None` outside the file.
     pub(super) fn range(&self, offset: u64, length: usize) -> Option<*mut libc::c_void> {
         let offset = usize::try_from(offset).ok()?;
         let end = offset.checked_add(length)?;
@@ -212,7 +203,7 @@ fn name(path: &Path) -> Vec<u8> {
         .map_or_else(Vec::new, |name| name.as_bytes().to_vec())
 }
 
-/// Those of a file: constants but for these two.
+/// The attributes of a file: constants but for these two.
 fn attributes(file_id: u64, size: u64) -> FileAttributes {
     FileAttributes {
         file_type: FileType::Regular,

@@ -1,16 +1,15 @@
 //! A bare NFS server: what a server can reach on this machine.
 //!
-//! Problem: a rate says nothing by itself; it depends on the machine, its kernel and the load
-//! generator. Rule: beside the servers that are compared runs one that does nothing but answer:
-//! no file system behind it, no permissions, no limits of fairness, one thread for each
-//! connection. What it reaches is what the kernel's sockets and the load generator let through,
-//! and a real server is judged by how close it comes.
+//! Problem: a rate depends on the machine, its kernel and the load generator. Rule: a comparison
+//! has a server that only answers: no file system, no permissions, no fairness, one thread for each
+//! connection. It reaches what the kernel's sockets and the load generator let through; a real
+//! server is judged by its distance from that.
 //!
-//! It answers GETATTR, LOOKUP and READ of one file, and CREATE, WRITE, COMMIT and REMOVE of files
-//! that it was given for that. The data of READ leaves in one of three [ways](Way), as it depends
-//! on the machine which one is the cheapest.
+//! It answers GETATTR, LOOKUP and READ of one file, and CREATE, WRITE, COMMIT and REMOVE of given
+//! files. The data of READ leaves in one of three [ways](Way): which is the cheapest depends on the
+//! machine.
 //!
-//! Its input is checked as far as safety asks for it: a malformed record ends the connection.
+//! Its input is checked as far as safety asks: a malformed record ends the connection.
 
 mod answers;
 mod connection;
@@ -29,7 +28,7 @@ use pagewell_sunrpc::stream::begin_unpaced;
 pub use files::Files;
 pub use way::Way;
 
-/// A thread each; those beyond are closed at once.
+/// A thread each; further ones are closed at once.
 const CONNECTIONS_MAX: usize = 64;
 
 /// A bare server that listens.
@@ -75,7 +74,7 @@ impl Limit {
         loop {
             let socket = match self.listener.accept() {
                 Ok((socket, _)) => socket,
-                // The other end went away before it was its turn.
+                // The client has closed it.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
                 Err(error) => return Err(error),
             };
@@ -86,7 +85,7 @@ impl Limit {
             let (files, way) = (Arc::clone(&self.files), self.way);
             let connections = Arc::clone(&connections);
             std::thread::Builder::new().spawn(move || {
-                // What went wrong with a connection shows at its other end.
+                // The client sees what went wrong.
                 let _ = connection::serve(&socket, &files, way);
                 connections.fetch_sub(1, Ordering::Relaxed);
             })?;

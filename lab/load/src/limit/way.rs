@@ -14,7 +14,7 @@ use crate::named;
 named! {
     /// One of the ways from the page cache to the socket.
     pub enum Way {
-        /// One writev(2) of the head and of the addresses where the file has been mapped for long.
+        /// One writev(2) of the head and of addresses in a mapping of the file.
         Mapping = "mapping",
         /// One pread(2) into a buffer that stays in the processor's cache, one writev(2).
         Copy = "copy",
@@ -23,7 +23,6 @@ named! {
     }
 }
 
-/// Sends the replies of one connection.
 pub(super) struct Sender {
     way: Way,
     buffer: Vec<u8>,
@@ -38,7 +37,7 @@ impl Sender {
         }
     }
 
-    /// Sends `heads`, which end with that of a READ, and its data.
+    /// Sends `heads`, of which the last is that of a READ, and its data.
     pub(super) fn send(
         &mut self,
         mut socket: &TcpStream,
@@ -92,7 +91,7 @@ const fn part(address: *const u8, length: usize) -> libc::iovec {
     }
 }
 
-/// Writes both parts; their memory is only ever read by the kernel.
+/// Writes both parts, whose memory only the kernel reads.
 fn write_parts(socket: &TcpStream, mut parts: [libc::iovec; 2]) -> io::Result<()> {
     loop {
         let left = parts[0].iov_len + parts[1].iov_len;

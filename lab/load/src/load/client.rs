@@ -17,20 +17,17 @@ use super::incoming::{Incoming, Kept};
 use super::outgoing::Outgoing;
 use super::slots::Sequence;
 
-/// How long a reply may take before the run fails: COMMIT of gigabytes to a slow disk is not an
-/// error.
+/// How long a reply may take: COMMIT of gigabytes to a slow disk is no error.
 pub(super) const REPLY_WAIT: Duration = Duration::from_secs(120);
-/// The longest reply to a call made here.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
-/// The error of a server that does not answer.
 pub(super) const fn silent() -> LoadError {
     LoadError::Silent {
         seconds: REPLY_WAIT.as_secs(),
     }
 }
 
-/// Of all calls: the superuser, as AUTH_SYS. The measured servers do not squash.
+/// The superuser, as AUTH_SYS; the measured servers do not squash.
 pub(super) fn credential() -> Credential<'static> {
     Credential::System(SystemCredential {
         stamp: 0,
@@ -41,16 +38,13 @@ pub(super) fn credential() -> Credential<'static> {
     })
 }
 
-/// A handle that was received and kept.
 pub(super) type OwnedHandle = Vec<u8>;
 
-/// The handle on the wire.
 pub(super) fn handle(bytes: &[u8]) -> Handle<'_> {
-    // Kept from a decoded handle, so never too long; an empty one is refused by every server.
+    // Kept from a decoded handle, so not too long; every server refuses an empty one.
     Handle::new(bytes).unwrap_or_default()
 }
 
-/// A name in a directory on the wire.
 pub(super) fn entry<'a>(directory: &'a [u8], name: &'a [u8]) -> DirectoryOperation<'a> {
     let directory = handle(directory);
     DirectoryOperation { directory, name }
@@ -58,8 +52,8 @@ pub(super) fn entry<'a>(directory: &'a [u8], name: &'a [u8]) -> DirectoryOperati
 
 /// Connects without the delay of small segments, and with a limit on waiting.
 ///
-/// The socket's buffers are left to the kernel: setting them switches off its own tuning, which
-/// grows further than an ordinary user may set.
+/// The buffers of the socket keep the kernel's tuning: setting them would end it, and it grows
+/// further than an ordinary user may set.
 pub(super) fn connect(address: SocketAddr) -> Result<TcpStream, LoadError> {
     let connect = || {
         let socket = TcpStream::connect(address)?;
@@ -90,7 +84,6 @@ impl Client {
         })
     }
 
-    /// Makes a call; what is left to decode are its results.
     fn call<'a>(
         &'a mut self,
         (program, version, procedure): (u32, u32, u32),
@@ -109,7 +102,7 @@ impl Client {
             encode_call(encoder, &call);
             arguments.encode(encoder);
         });
-        // A call of a few hundred bytes on a connection with nothing else in flight always fits.
+        // A few hundred bytes on an idle connection always fit.
         while !self.outgoing.send(&self.socket, &[])? {
             std::thread::yield_now();
         }
@@ -145,7 +138,7 @@ impl Client {
         results::<R>(&mut decoder, procedure)
     }
 
-    /// The root of an export. The connection must be to the MOUNT port.
+    /// The root of an export. The connection must be to the port of MOUNT.
     pub(super) fn mount(&mut self, export: &str) -> Result<OwnedHandle, LoadError> {
         let number = (
             mount3::PROGRAM,
@@ -165,19 +158,17 @@ impl Client {
         }
     }
 
-    /// The object of a name.
     pub(super) fn lookup(&mut self, parent: &[u8], name: &[u8]) -> Result<OwnedHandle, LoadError> {
         let found = self.nfs::<LookupReply<'_>>(Procedure::Lookup, &entry(parent, name))?;
         Ok(found.object.as_bytes().to_vec())
     }
 
-    /// Length of a file in bytes.
     pub(super) fn size(&mut self, object: &[u8]) -> Result<u64, LoadError> {
         let found = self.nfs::<GetattrReply>(Procedure::Getattr, &handle(object))?;
         Ok(found.size)
     }
 
-    /// Makes a file of `bytes` bytes that are all zero; it replaces what is there.
+    /// Makes a file of `bytes` zeros; replaces an existing one.
     pub(super) fn create(
         &mut self,
         parent: &[u8],
@@ -208,7 +199,6 @@ impl Client {
         }
     }
 
-    /// Removes a file.
     pub(super) fn remove(&mut self, parent: &[u8], name: &[u8]) -> Result<(), LoadError> {
         self.nfs::<RemoveReply>(Procedure::Remove, &entry(parent, name))?;
         Ok(())
@@ -226,7 +216,7 @@ impl Client {
     }
 }
 
-/// A reply of NFS: what it holds, or the status of its failure.
+/// A reply of NFS: its results, or the status of its failure.
 pub(super) trait Reply {
     type Success;
 

@@ -7,7 +7,7 @@ use pagewell_sunrpc::nfs3::{Procedure, Status};
 use pagewell_sunrpc::rpc::ReplyError;
 use pagewell_sunrpc::{mount3, xdr};
 
-/// Why a run failed. A run that failed has no result: nothing here is counted and forgotten.
+/// Why a run failed, without a result: no failure is only counted.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     /// The server cannot be reached.
@@ -24,13 +24,13 @@ pub enum LoadError {
     /// The server closed the connection with calls in flight.
     #[error("the server closed the connection")]
     Closed,
-    /// No reply for too long.
+    /// No reply in time.
     #[error("no reply within {seconds} seconds")]
     Silent {
-        /// How long was waited.
+        /// How long the run waited.
         seconds: u64,
     },
-    /// A record is longer than any answer to what was asked, or in thousands of fragments.
+    /// A record longer than any right reply, or in thousands of fragments.
     #[error("a reply of {bytes} bytes is longer than any right one")]
     RecordTooLong {
         /// What its marker claims.
@@ -80,13 +80,13 @@ pub enum LoadError {
         /// First byte that is wrong.
         offset: u64,
     },
-    /// READ gave fewer bytes than are there, and none of the rest when asked again.
+    /// READ gave fewer bytes than are there, and no more when asked again.
     #[error("read at byte {offset} gave nothing although the file goes on")]
     NoProgress {
         /// Where.
         offset: u64,
     },
-    /// READ gave more than was asked for, or counts that contradict each other.
+    /// READ gave more than was asked for, or contradictory counts.
     #[error("read at byte {offset}: counts contradict each other")]
     WrongCount {
         /// Where.
@@ -135,7 +135,7 @@ pub enum LoadError {
     Stopped,
 }
 
-/// The name of RFC 1813 section 2.6.
+/// The name in RFC 1813 section 2.6.
 fn status_name(status: Status) -> String {
     format!("NFS3ERR_{}", status.name().to_uppercase())
 }

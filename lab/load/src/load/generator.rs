@@ -1,11 +1,11 @@
-//! Which call comes next on one connection.
+//! The calls of one connection.
 
 use pagewell_base::mix::{Random, mix};
 use pagewell_sunrpc::nfs3::Verifier;
 
 use super::Workload;
 
-/// One call, as far as it differs from the others of its run.
+/// One call, as far as the calls of a run differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// READ of the file.
@@ -43,7 +43,7 @@ pub(super) struct Generator {
     file_bytes: u64,
     /// Next block of a sequential run.
     block: u64,
-    /// Sequential runs: the block at which the connection is done; `None` when it starts over.
+    /// Sequential runs: the block at which the connection is done; `None`: it starts over.
     last_block: Option<u64>,
     /// The same run every time.
     random: Random,
@@ -52,8 +52,8 @@ pub(super) struct Generator {
 impl Generator {
     /// The calls of connection `index` of `connections`.
     ///
-    /// Sequential runs divide the file evenly: each connection starts at its own part, and is
-    /// done at the end of it when `once` is set.
+    /// Sequential runs divide the file evenly: each connection starts at its own part, and with
+    /// `once` is done at its end.
     pub(super) fn new(
         workload: Workload,
         block_bytes: u32,
@@ -99,7 +99,7 @@ impl Generator {
         })
     }
 
-    /// First byte and length of a block; the last block of the file may be short.
+    /// First byte and length of a block; the file's last one may be short.
     fn extent(&self, block: u64) -> (u64, u32) {
         let offset = block * u64::from(self.block_bytes);
         let rest = self.file_bytes.saturating_sub(offset);

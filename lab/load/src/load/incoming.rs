@@ -1,10 +1,9 @@
-//! Replies on their way out of a socket.
+//! Replies from a socket.
 //!
-//! Received in large pieces into one buffer that is used again and again. Of a reply that
-//! carries file data only the head is kept: the data is received, because a real client needs it
-//! received, and dropped where it lies without being looked at. A record counts as received when
-//! its last byte is there, as it does for a real client. When every byte is wanted the buffer is
-//! as large as the longest record and records are found in it whole.
+//! They are received in large pieces into one buffer, again and again. Of a reply with file data
+//! only the head is kept: as in a real client the data is received, and it is dropped unread. A
+//! record counts as received with its last byte. When every byte is wanted the buffer is as large
+//! as the longest record, which lies in it whole.
 
 use std::io;
 use std::net::TcpStream;
@@ -16,11 +15,11 @@ use rustix::net::{RecvFlags, recv};
 
 use super::LoadError;
 
-/// Bytes of a record that are enough for every field before file data: an RPC head with the
-/// longest verifier (424), the status, attributes and the counts of READ (4 + 88 + 12).
+/// Enough for every field before file data: an RPC head with the longest verifier (424), the
+/// status, attributes and the counts of READ (4 + 88 + 12).
 const HEAD_BYTES: usize = 640;
-/// Bytes of the buffer when only heads are kept: fewer system calls when larger, no longer in
-/// the second-level cache when much larger.
+/// Bytes of the buffer for heads: a larger one saves system calls, a much larger one leaves the
+/// second-level cache.
 const BUFFER_BYTES: usize = 512 << 10;
 
 /// How much of a record is wanted.
@@ -46,15 +45,15 @@ pub(super) struct Incoming {
     buffer: Vec<u8>,
     /// Received and not yet looked at.
     filled: Range<usize>,
-    /// The head and the length of a record of which not all bytes have come.
+    /// The head and the length of an incomplete record.
     begun: Option<(Vec<u8>, usize)>,
-    /// Bytes of it that are to come and are dropped.
+    /// Its further bytes, to be dropped.
     unwanted: usize,
-    /// The memory of the head that was returned last.
+    /// The memory of the head returned last.
     head: Vec<u8>,
     kept: Kept,
     record_bytes_max: usize,
-    /// A record in several fragments.
+    /// For a record in several fragments.
     assembly: Assembly,
     assembled: Vec<u8>,
 }
@@ -79,7 +78,7 @@ impl Incoming {
         }
     }
 
-    /// Receives once. Waits for bytes only when `wait` is set; without it there may be none.
+    /// Receives once. Without `wait` there may be no bytes.
     pub(super) fn receive(&mut self, socket: &TcpStream, wait: bool) -> Result<(), LoadError> {
         let flags = if wait {
             RecvFlags::empty()
@@ -102,7 +101,7 @@ impl Incoming {
         }
     }
 
-    /// Where the next bytes go. Never empty: a record that is wanted fits into the buffer.
+    /// Where the next bytes go. Never empty: a wanted record fits into the buffer.
     fn space(&mut self) -> &mut [u8] {
         if self.filled.is_empty() {
             self.filled = 0..0;
@@ -113,7 +112,7 @@ impl Incoming {
         self.buffer.get_mut(self.filled.end..).unwrap_or_default()
     }
 
-    /// The next record that was received; `None` when more must be received first.
+    /// The next received record; `None` until more is received.
     pub(super) fn next(&mut self) -> Result<Option<Record<'_>>, LoadError> {
         let dropped = self.unwanted.min(self.filled.len());
         self.filled.start += dropped;

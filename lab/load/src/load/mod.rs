@@ -1,8 +1,7 @@
 //! An NFS version 3 client that only makes load.
 //!
-//! One thread and one connection each; on every connection a fixed number of calls is kept in
-//! flight. The client must cost as little as it can, because on one machine it takes its
-//! processor time from the server it measures:
+//! Each connection has a thread and keeps a fixed number of calls in flight. The client must cost
+//! little, as on one machine it takes processor time from the server it measures:
 //!
 //! ```text
 //!            free slots                one send for all of them
@@ -13,9 +12,9 @@
 //!                             heads of replies; file data is dropped where it was received
 //! ```
 //!
-//! A real client does more with what it receives, so the rates are those of the server and the
-//! network, not of a mounted file system. Weakness: closed loop. A slow reply delays the next
-//! call of its slot, so latencies are those at a fixed depth, not at a fixed rate.
+//! A real client does more with replies, so the rates are those of the server and the network, not
+//! of a mounted file system. Weakness: a closed loop. A slow reply delays the next call of its
+//! slot, so latencies are those at a fixed depth, not at a fixed rate.
 
 mod client;
 mod error;

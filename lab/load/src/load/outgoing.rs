@@ -1,7 +1,7 @@
 //! Calls on their way into a socket.
 //!
-//! All calls that are due leave in as few system calls as the socket takes. The data of WRITE is
-//! one block that all calls share; it is gathered by the kernel and never copied here.
+//! All due calls leave in as few system calls as the socket takes. All WRITE calls share one block
+//! of data; the kernel gathers it, and nothing copies it here.
 //!
 //! ```text
 //!   heads:  [call][call head][padding, call head][call]
@@ -24,22 +24,21 @@ const PIECES_MAX: usize = 128;
 #[derive(Default)]
 pub(super) struct Outgoing {
     heads: Vec<u8>,
-    /// Where in `heads` data is to be inserted, and how many bytes of the block.
+    /// Where data goes between `heads`, and how many bytes of the block.
     inserts: Vec<(usize, usize)>,
-    /// Bytes sent, of heads and data together.
+    /// Bytes sent, of heads and data.
     sent: usize,
-    /// Bytes to send, of heads and data together.
+    /// Bytes to send, of heads and data.
     total: usize,
 }
 
 impl Outgoing {
-    /// Whether nothing waits to be sent.
     pub(super) fn is_empty(&self) -> bool {
         self.total == self.sent
     }
 
-    /// Appends a record: what `encode` writes, then the first `data_bytes` bytes of the block
-    /// and their padding.
+    /// Appends a record: what `encode` writes, then the first `data_bytes` of the block and their
+    /// padding.
     pub(super) fn push(&mut self, data_bytes: usize, encode: impl FnOnce(&mut Encoder<'_>)) {
         let start = self.heads.len();
         let mut encoder = Encoder::new(&mut self.heads);
@@ -58,7 +57,7 @@ impl Outgoing {
         self.total += bytes;
     }
 
-    /// Sends as much as the socket takes without waiting. True when nothing is left.
+    /// Sends what the socket takes without waiting. True when nothing is left.
     pub(super) fn send(&mut self, socket: &TcpStream, block: &[u8]) -> io::Result<bool> {
         while !self.is_empty() {
             let pieces = self.pieces(block);

@@ -1,7 +1,6 @@
-//! File data that can be checked without keeping a copy: that of a [`Pattern`] from its start.
+//! File data to check without a copy: that of a [`Pattern`] from its start.
 //!
-//! The data does not compress. Weakness: two files, and two versions of one file, have the same
-//! bytes.
+//! The data does not compress. Weakness: all files, and all versions of one, have the same bytes.
 
 use std::fs::File;
 use std::io;
@@ -9,12 +8,12 @@ use std::path::Path;
 
 use pagewell_layers::Pattern;
 
-/// The bytes of every file that is checked.
+/// The bytes of every checked file.
 pub fn pattern() -> Pattern {
     Pattern::new(u64::MAX, 0)
 }
 
-/// Makes a file of `bytes` bytes with the pattern; it replaces what is there.
+/// Makes a file of `bytes` bytes with the pattern; replaces an existing one.
 ///
 /// # Errors
 ///

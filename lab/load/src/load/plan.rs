@@ -12,9 +12,9 @@ use super::worker::{Tally, Worker};
 use super::{LoadError, Workload};
 use crate::measure::{Latency, PeakMemory, SystemCalls, Usage};
 
-/// The longest block: servers take 1 MiB, and none more than this.
+/// The longest block; no server takes more.
 const BLOCK_BYTES_MAX: u32 = 16 << 20;
-/// The most connections: a thread each.
+/// A thread each.
 const CONNECTIONS_MAX: usize = 1024;
 
 /// Where a server listens and what it exports.
@@ -35,22 +35,20 @@ pub struct Load {
     pub workload: Workload,
     /// Path below the export: the file, or for READDIRPLUS the directory (empty: the root).
     pub path: String,
-    /// Bytes of one READ or WRITE; for READDIRPLUS the most bytes of one reply.
+    /// Bytes of one READ or WRITE; for READDIRPLUS the most of one reply.
     pub block_bytes: u32,
-    /// Bytes of the file that are used; `None`: all there are. WRITE, and RANDWRITE on a file
-    /// that is not there, make a file of this length.
+    /// Bytes of the file to use; `None`: all. WRITE, and RANDWRITE without the file, make a file of
+    /// this length.
     pub file_bytes: Option<u64>,
     /// Calls in flight on each connection, at most [`DEPTH_MAX`].
     pub depth: usize,
     /// Connections, a thread each.
     pub connections: usize,
-    /// When to stop. Without it the run ends when the file was read or written once.
+    /// When to stop; `None`: when the file was read or written once.
     pub duration: Option<Duration>,
-    /// Write data that can be checked, and check all that is read. Costs the client too much to
-    /// be timed.
+    /// Write data that can be checked, and check all that is read; not for timing.
     pub verify: bool,
-    /// Count the system calls of the server's process. Makes all system calls slower, so that
-    /// it should not be timed.
+    /// Count the system calls of the server's process. Slows all system calls: not for timing.
     pub count_system_calls: bool,
     /// Watch the memory of the server's process.
     pub watch_memory: bool,
@@ -73,7 +71,6 @@ impl Load {
         }
     }
 
-    /// Whether a sequential run ends at the end of the file.
     fn is_once(&self) -> bool {
         self.duration.is_none() || self.workload == Workload::Write
     }
@@ -103,29 +100,29 @@ impl Load {
 /// What a run gave.
 #[derive(Clone, Debug)]
 pub struct Measurement {
-    /// From the first call to the last reply, that of COMMIT included.
+    /// From the first call to the last reply, of COMMIT if any.
     pub elapsed: Duration,
-    /// Blocks read or written, calls of the other kinds, whole listings.
+    /// Blocks read or written, other calls, whole listings.
     pub operations: u64,
-    /// Calls that were answered; more than the operations when one takes several.
+    /// Calls answered; an operation may take several.
     pub calls: u64,
     /// Bytes of file data.
     pub bytes: u64,
-    /// Replies of READ with less than was asked for; the rest was asked for again.
+    /// Replies of READ that were too short; the rest was asked for again.
     pub short_replies: u64,
     /// Entries of one listing.
     pub entries: Option<u64>,
     /// How long COMMIT took.
     pub commit: Option<Duration>,
-    /// From the sending of an operation's first call to its last reply.
+    /// From an operation's first call to its last reply.
     pub latency: Latency,
-    /// What the server's process used meanwhile, if it was named.
+    /// What the server's process used, if named.
     pub server: Option<Usage>,
-    /// System calls that the server's process made meanwhile, if they were to be counted.
+    /// System calls of the server's process, if counted.
     pub system_calls: Option<u64>,
-    /// The most memory that it had of its own meanwhile, in bytes, if that was watched.
+    /// The most memory of its own that it had, in bytes, if watched.
     pub own_bytes_high: Option<u64>,
-    /// What this process used meanwhile.
+    /// What this process used.
     pub client: Usage,
 }
 
@@ -134,19 +131,19 @@ pub(super) struct Plan<'a> {
     pub(super) load: &'a Load,
     /// The file, or the directory to list.
     pub(super) object: OwnedHandle,
-    /// Where the file is, and its name.
+    /// The file's directory and name.
     pub(super) parent: OwnedHandle,
     pub(super) name: Vec<u8>,
     pub(super) file_bytes: u64,
     pub(super) once: bool,
-    /// Set when a connection failed and the others are to end.
+    /// Set by a failed connection: the others are to end.
     pub(super) stop: AtomicBool,
-    /// Entries of the first listing, plus one; 0 before it is known.
+    /// Entries of the first listing, plus one; 0 before.
     pub(super) entries: AtomicU64,
 }
 
-/// Makes the load and measures it. `server_process` is the process id of the server, when it
-/// runs on this machine.
+/// Makes the load and measures it. `server_process` is the server's process id, if it runs on this
+/// machine.
 ///
 /// # Errors
 ///
@@ -197,14 +194,13 @@ pub fn run(
 ///
 /// # Errors
 ///
-/// What the server answered, or why it could not be asked.
+/// The answer of the server, or why it could not be asked.
 pub fn remove(target: &Target, path: &str) -> Result<(), LoadError> {
     let mut control = Client::connect(target.nfs)?;
     let (parent, name) = find_parent(target, path, &mut control)?;
     control.remove(&parent, &name)
 }
 
-/// The directory of a path below an export, and the last name of the path, which may be empty.
 fn find_parent(
     target: &Target,
     path: &str,
@@ -219,7 +215,6 @@ fn find_parent(
     Ok((parent, name))
 }
 
-/// Finds or makes the file.
 fn prepare<'a>(
     target: &Target,
     load: &'a Load,
@@ -297,7 +292,7 @@ fn work(
     })
 }
 
-/// COMMIT of the file when the run wrote; all verifiers must be equal.
+/// COMMIT of a written file; all verifiers must be equal.
 fn commit(
     plan: &Plan<'_>,
     control: &mut Client,

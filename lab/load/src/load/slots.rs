@@ -1,10 +1,9 @@
 //! The calls in flight on one connection.
 //!
-//! An xid is a sequence number above the number of the slot that waits for the reply: the reply
-//! finds its call by one index, in whatever order replies come. Sequence numbers are those of the
-//! whole process, so that no xid comes again for four million calls, not even on another
-//! connection: a server that remembers answers by caller and xid would take the call for a
-//! repetition and not carry it out.
+//! An xid is a sequence number above the number of its slot: a reply finds its call by one index,
+//! in any order. The sequence is the process's, so that no xid comes again for four million calls
+//! on any connection: a server that remembers replies by caller and xid would take the call for a
+//! repetition.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -41,7 +40,7 @@ impl Sequence {
     }
 }
 
-/// Starts anywhere, so that it is not that of the process before.
+/// Starts anywhere, unlike that of an earlier process.
 static PROCESS_SEQUENCE: LazyLock<AtomicU32> = LazyLock::new(|| {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let start = std::process::id() ^ now.unwrap_or_default().subsec_nanos();
@@ -52,7 +51,7 @@ static PROCESS_SEQUENCE: LazyLock<AtomicU32> = LazyLock::new(|| {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
     pub(super) call: Call,
-    /// When the operation began: for what follows on a first call, when that one was sent.
+    /// When the operation began: when its first call was sent.
     pub(super) since: Instant,
 }
 
@@ -62,7 +61,6 @@ struct Slot {
     waiting: Option<InFlight>,
 }
 
-/// A fixed number of places for calls in flight.
 pub(super) struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -77,7 +75,6 @@ impl Slots {
             xid: 0,
             waiting: None,
         };
-        // At most DEPTH_MAX.
         let free = (0..depth as u32).rev().collect();
         Self {
             slots: vec![empty; depth],
@@ -86,17 +83,15 @@ impl Slots {
         }
     }
 
-    /// Whether one more call may be sent.
     pub(super) fn has_free(&self) -> bool {
         !self.free.is_empty()
     }
 
-    /// Whether no reply is due.
     pub(super) fn is_idle(&self) -> bool {
         self.free.len() == self.slots.len()
     }
 
-    /// Takes a place for a call and names it; `None` when all are taken.
+    /// Takes a place for a call and returns its xid; `None` when all are taken.
     pub(super) fn claim(&mut self, call: Call, since: Instant) -> Option<u32> {
         let index = self.free.pop()?;
         let slot = self.slots.get_mut(index as usize)?;
@@ -105,7 +100,7 @@ impl Slots {
         Some(slot.xid)
     }
 
-    /// The call that a reply answers; its place is free again.
+    /// The call that a reply answers; frees its place.
     pub(super) fn answer(&mut self, xid: u32) -> Result<InFlight, LoadError> {
         let index = xid & (DEPTH_MAX as u32 - 1);
         let slot = self.slots.get_mut(index as usize);

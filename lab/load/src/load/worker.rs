@@ -26,7 +26,6 @@ use crate::measure::Latency;
 /// Bytes of a reply besides its file data or entries.
 const REPLY_HEAD_BYTES_MAX: usize = 4096;
 
-/// What one connection counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tally {
     pub(super) operations: u64,
@@ -39,7 +38,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds what another connection counted.
     pub(super) fn add(&mut self, other: &Self) {
         self.operations += other.operations;
         self.calls += other.calls;
@@ -49,7 +47,6 @@ impl Tally {
     }
 }
 
-/// One connection.
 pub(super) struct Worker<'a> {
     socket: TcpStream,
     incoming: Incoming,
@@ -58,20 +55,18 @@ pub(super) struct Worker<'a> {
     slots: Slots,
 }
 
-/// The half that makes calls.
 struct Sender<'a> {
     plan: &'a Plan<'a>,
     generator: Generator,
     outgoing: Outgoing,
-    /// What every WRITE carries, unless it is to be checked.
+    /// The data of every WRITE, unless it is to be checked.
     block: Vec<u8>,
 }
 
-/// The half that judges replies.
 struct Receiver<'a> {
     plan: &'a Plan<'a>,
     tally: Tally,
-    /// Calls that replies made necessary: they come before new ones.
+    /// Calls that replies require, before new ones.
     follow_ups: Vec<InFlight>,
 }
 
@@ -110,8 +105,8 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Makes calls until `deadline` or the end of the work, then waits for the last replies. The
-    /// first calls are made also when a busy machine comes to it behind the deadline.
+    /// Makes calls until `deadline` or the end of the work, then waits for the last replies. Even a
+    /// late start makes the first calls.
     pub(super) fn run(mut self, deadline: Option<Instant>) -> Result<Tally, LoadError> {
         let mut now = Instant::now();
         let mut done = false;
@@ -139,7 +134,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Gives every free slot a call. What follows on earlier calls is sent also when `done`.
+    /// Gives every free slot a call; when `done`, only those that follow earlier ones.
     fn fill(&mut self, now: Instant, done: &mut bool) {
         while self.slots.has_free() {
             let next = match self.receiver.follow_ups.pop() {
@@ -159,8 +154,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits until the socket can be written or read. A server that waits for its replies to be
-    /// taken before it takes more calls must not meet a client that does the opposite.
+    /// A server may take calls only after its replies were taken, so both are waited for.
     fn wait_for_either(&self) -> Result<(), LoadError> {
         let wait = Timespec::try_from(REPLY_WAIT).ok();
         let mut watched = [PollFd::new(&self.socket, PollFlags::IN | PollFlags::OUT)];
@@ -186,7 +180,6 @@ impl Call {
 }
 
 impl Sender<'_> {
-    /// Encodes a call.
     fn push(&mut self, xid: u32, call: Call) {
         let Self { plan, outgoing, .. } = self;
         let head = rpc::Call {
@@ -242,7 +235,7 @@ impl Sender<'_> {
     }
 }
 
-/// The arguments of WRITE; the data only when it is to be checked, otherwise the shared block
+/// The arguments of WRITE, with the data if it is to be checked; otherwise the shared block
 /// follows.
 fn encode_write(encoder: &mut Encoder<'_>, plan: &Plan<'_>, offset: u64, count: u32) {
     handle(&plan.object).encode(encoder);
@@ -259,7 +252,7 @@ fn encode_write(encoder: &mut Encoder<'_>, plan: &Plan<'_>, offset: u64, count: 
 }
 
 impl Receiver<'_> {
-    /// Judges a reply: counts it, or says what is to follow.
+    /// Judges a reply: counts it, or returns the call that follows.
     fn answer(
         &mut self,
         record: &Record<'_>,
@@ -294,8 +287,8 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    /// READ3res, of which only what comes before the data is sure to be there. The results have
-    /// `results_bytes` in all.
+    /// READ3res, of which only the part before the data may be there. All results have
+    /// `results_bytes`.
     fn read(
         &mut self,
         decoder: &mut Decoder<'_>,
@@ -363,7 +356,7 @@ impl Receiver<'_> {
             last = Some(entry.cookie);
         }
         if !listed.end {
-            // A page without entries that is not the last would be asked for without end.
+            // An empty page which is not the last would be asked for without end.
             let cookie = last.ok_or(LoadError::EntriesDiffer {
                 before,
                 now: entries,
@@ -387,7 +380,7 @@ impl Receiver<'_> {
     }
 }
 
-/// What comes before the data of READ3res: its length, and whether the file ends after it.
+/// The part of READ3res before the data: its length, and whether the file ends after it.
 fn read_head(decoder: &mut Decoder<'_>) -> Result<(u32, bool), LoadError> {
     let procedure = Procedure::Read;
     let malformed = |error| LoadError::Malformed {
@@ -410,7 +403,6 @@ fn read_head(decoder: &mut Decoder<'_>) -> Result<(u32, bool), LoadError> {
     }
 }
 
-/// The error of a call that was refused, with its name.
 fn refused(error: ReplyError, slots: &mut Slots) -> LoadError {
     let xid = match error {
         ReplyError::NotReply => None,

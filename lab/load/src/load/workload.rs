@@ -5,7 +5,7 @@ use crate::named;
 named! {
     /// What a run does on its file.
     pub enum Workload {
-        /// READ block after block, from the start again at the end.
+        /// READ blocks in order, from the start again at the end.
         Read = "read",
         /// READ blocks in random order.
         RandomRead = "randread",
@@ -15,21 +15,19 @@ named! {
         Lookup = "lookup",
         /// ACCESS of the file, all bits.
         Access = "access",
-        /// READDIRPLUS of the directory, from the first entry to the last: one operation is one
-        /// whole listing.
+        /// READDIRPLUS of the directory; one operation is one whole listing.
         ReaddirPlus = "readdirplus",
-        /// Make the file anew, WRITE it block after block UNSTABLE, COMMIT.
+        /// Make the file anew, WRITE its blocks in order, UNSTABLE, COMMIT.
         Write = "write",
-        /// WRITE blocks in random order UNSTABLE, COMMIT at the end.
+        /// WRITE blocks in random order, UNSTABLE, COMMIT at the end.
         RandomWrite = "randwrite",
-        /// READ, WRITE UNSTABLE and GETATTR in the ratio 2 : 1 : 1, blocks in random order, COMMIT
-        /// at the end.
+        /// READ, WRITE UNSTABLE and GETATTR 2 : 1 : 1, blocks in random order, COMMIT at the end.
         Mix = "mix",
     }
 }
 
 impl Workload {
-    /// Whether it moves file data, so that blocks and sizes mean something.
+    /// Whether it moves file data.
     pub const fn moves_data(self) -> bool {
         self.writes() || matches!(self, Self::Read | Self::RandomRead)
     }

@@ -1,11 +1,11 @@
 //! Results of two programs compared: which cases became faster, and is that more than chance?
 //!
-//! Rows are paired by experiment, case, mode, variant and phase. What counts as proven says
-//! [`crate::measure::movements`]: from whole runs, and from all cases together. Everything else is
-//! *not proven*. Counts of device requests have no noise and are shown as they are.
+//! Rows are paired by experiment, case, mode, variant and phase. [`crate::measure::movements`] says
+//! what is proven, from whole runs and from all cases together; everything else is *not proven*.
+//! Counts of device requests have no noise and are shown as they are.
 //!
-//! A program that broke is worse, and needs no proof: a case that the first measured and the second
-//! did not, or where it measured nothing but zeros, and what the second says that failed.
+//! A broken program is worse without proof: a case that the first measured and the second did not,
+//! or only as zeros, and each failure that the second reports.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -19,21 +19,20 @@ use crate::report::{Table, rate};
 pub const SCHEMA: u32 = 1;
 
 const COLUMNS: &str = "case | unit | first | second | better by | device requests | verdict";
-/// Which of them hold numbers.
+/// Those with numbers.
 const NUMBERS: Range<usize> = 2..6;
 
 /// What a comparison found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Comparison {
-    /// For people, a line for each case.
+    /// A line for each case.
     pub text: String,
     /// Cases that are proven to differ.
     pub proven: usize,
-    /// Of these, the cases that have become worse, and what only the first program could do.
+    /// Of these the worse ones, and what only the first program could do.
     pub worse: usize,
 }
 
-/// What is compared of a row.
 struct Sample {
     unit: String,
     higher_is_better: bool,
@@ -53,7 +52,7 @@ struct Pair {
 ///
 /// # Errors
 ///
-/// A text that says which document is not one of ours.
+/// Which document is not one of ours.
 pub fn compare_documents(before: &[Value], after: &[Value]) -> Result<Comparison, String> {
     let pairs = pairs(before, after)?;
     let cases: Vec<Case> = pairs.iter().map(Pair::case).collect();
@@ -120,7 +119,7 @@ fn pairs(before: &[Value], after: &[Value]) -> Result<Vec<Pair>, String> {
     Ok(pairs)
 }
 
-/// Says when the documents are not of one machine.
+/// A note if the documents are not of one machine.
 fn machines(before: &[Value], after: &[Value]) -> String {
     let machine = |document: &Value| -> Vec<Value> {
         let fields = ["processor", "processors", "kernel"];
@@ -160,7 +159,6 @@ impl Pair {
         }
     }
 
-    /// Whether the first program measured something here, and the second did not.
     fn is_lost(&self) -> bool {
         let is_measured = |samples: &[Sample]| mean_of(samples) > 0.0;
         is_measured(&self.before) && !is_measured(&self.after)
@@ -204,7 +202,7 @@ impl Pair {
         }
     }
 
-    /// Device requests, when they are counts that are the same in all runs of a program.
+    /// Device requests, if they are equal in all runs of a program.
     fn requests(&self) -> String {
         let count = |samples: &[Sample]| {
             let mut counts = samples.iter().map(|sample| sample.requests);
@@ -218,12 +216,11 @@ impl Pair {
     }
 }
 
-/// The mean of all repeats of all runs.
 fn mean_of(samples: &[Sample]) -> f64 {
     mean(samples.iter().flat_map(|sample| &sample.each).copied())
 }
 
-/// What a document says that failed.
+/// The failures that a document reports.
 fn failures(document: &Value) -> Vec<String> {
     let list = document.get("failures").and_then(Value::as_array);
     let texts = list.into_iter().flatten().filter_map(Value::as_str);

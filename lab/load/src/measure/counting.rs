@@ -1,4 +1,4 @@
-//! What the counters of this process counted between two moments.
+//! Counters of this process between two moments.
 
 use pagewell_counters::Counter;
 use pagewell_counters::names::counters;
@@ -8,13 +8,13 @@ use pagewell_counters::names::counters;
 pub struct Counting(Vec<(&'static str, u64)>);
 
 impl Counting {
-    /// Reads them all.
+    /// Reads all counters.
     pub fn begin() -> Self {
         let read = counters().map(|counter| (counter.name, counter.get()));
         Self(read.collect())
     }
 
-    /// By how much one has grown since.
+    /// The growth of one counter since.
     pub fn of(&self, counter: &Counter) -> u64 {
         let before = self.0.iter().find(|(name, _)| *name == counter.name);
         counter

@@ -1,4 +1,4 @@
-//! The machine a result is from.
+//! The machine of a result.
 
 use std::fs;
 use std::time::SystemTime;
@@ -12,17 +12,17 @@ use super::usage::field_number;
 pub struct Environment {
     /// Model of the processor.
     pub processor: String,
-    /// Processors that this process may use.
+    /// Processors for this process.
     pub processors: usize,
     /// Caches of the first processor, the nearest first.
     pub caches: String,
-    /// The processors are those of a virtual machine.
+    /// Whether the processors are virtual.
     pub is_virtual: bool,
     /// Memory in bytes.
     pub memory_bytes: u64,
     /// Kernel and its release.
     pub kernel: String,
-    /// Processes that wanted to run, on average over the last minute.
+    /// Runnable processes, on average over the last minute.
     pub load_average: f64,
     /// Command line of this process.
     pub command: String,
@@ -99,7 +99,7 @@ fn field(text: &str, name: &str) -> Option<String> {
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Memory of the machine in bytes by one of the kernel's names for it (proc(5)): `MemTotal`, or
+/// Memory of the machine in bytes under a name of the kernel (proc(5)): `MemTotal`, or
 /// `MemAvailable`, what is free or can be freed.
 pub fn memory_bytes(name: &str) -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;

@@ -1,4 +1,4 @@
-//! The number of a case that people look at.
+//! The number of a case for people.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ impl Figure {
         Self { unit, better, each }
     }
 
-    /// The mean of all repeats, and how sure it is.
+    /// The mean of all repeats, with its interval.
     pub fn interval(&self) -> Option<Interval> {
         Interval::of(&self.each)
     }

@@ -1,21 +1,21 @@
 //! How sure a mean is: Student's interval, and Welch's comparison of two means.
 //!
-//! The 97.5 % point of Student's distribution with `v` degrees of freedom is needed for any
-//! `v >= 1`, whole or not. With `x = sqrt(v) tan(a)` its density becomes `cos(a)^(v-1)`, smooth on
-//! a bounded interval, so that a sum over small steps gives the point to four digits without
-//! tables and without the gamma function.
+//! The 97.5 % point of Student's distribution is needed for any `v >= 1` degrees of freedom, whole
+//! or not. With `x = sqrt(v) tan(a)` the density becomes `cos(a)^(v-1)`, smooth on a bounded
+//! interval: a sum over small steps gives the point to four digits without tables or the gamma
+//! function.
 //!
-//! Weakness: both take the runs for independent and roughly normal; a machine that is busy for
-//! half of the runs is neither.
+//! Weakness: both assume independent and roughly normal runs; a machine that is busy for half of
+//! the runs gives neither.
 
 use super::number::number;
 
-/// A mean and where it is with 95 % certainty.
+/// A mean and its range of 95 % certainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
     /// The mean.
     pub mean: f64,
-    /// Lower and upper end; nothing when one number was all there was.
+    /// Lower and upper end; none for one number.
     pub range: Option<(f64, f64)>,
 }
 
@@ -24,8 +24,8 @@ pub struct Interval {
 pub struct Difference {
     /// Of the second over the first.
     pub ratio: f64,
-    /// Where the ratio is with 95 % certainty, taking the first mean as given; nothing when there
-    /// were too few numbers to say.
+    /// The range of the ratio with 95 % certainty, taking the first mean as given; none for too few
+    /// numbers.
     pub range: Option<(f64, f64)>,
 }
 
@@ -38,7 +38,7 @@ impl Difference {
 }
 
 impl Interval {
-    /// Of some numbers; nothing when there are none.
+    /// Of some numbers; none without any.
     pub fn of(values: &[f64]) -> Option<Self> {
         let (mean, variance) = moments(values)?;
         let count = number(values.len());
@@ -50,8 +50,8 @@ impl Interval {
     }
 }
 
-/// Compares the means of two sets of runs; nothing when one is empty or the first mean is not
-/// above zero.
+/// Compares the means of two sets of runs; none when one is empty or the first mean is not above
+/// zero.
 pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
     let (mean, variance) = moments(first)?;
     let (other_mean, other_variance) = moments(second)?;
@@ -64,7 +64,7 @@ pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
         let (part, other_part) = (variance / count, other / other_count);
         let sum = part + other_part;
         let below = part * part / (count - 1.0) + other_part * other_part / (other_count - 1.0);
-        // Identical numbers have no spread at all: what they say is exact.
+        // Identical numbers have no spread: they are exact.
         let freedom = if below > 0.0 { sum * sum / below } else { 1e6 };
         let half = student(freedom.max(1.0)) * sum.sqrt() / mean;
         (ratio - half, ratio + half)
@@ -72,7 +72,7 @@ pub fn difference(first: &[f64], second: &[f64]) -> Option<Difference> {
     Some(Difference { ratio, range })
 }
 
-/// The mean, and the variance when there are at least two numbers; nothing when there are none.
+/// The mean, and the variance of at least two numbers; none without any.
 pub fn moments(values: &[f64]) -> Option<(f64, Option<f64>)> {
     if values.is_empty() {
         return None;
@@ -88,8 +88,8 @@ fn student(freedom: f64) -> f64 {
     student_point(freedom, 0.05)
 }
 
-/// What a number of Student's distribution is beyond, on either side, in this `share` of all
-/// draws. Above 1,000 degrees of freedom the distribution is that of 1,000.
+/// The number that this `share` of all draws from Student's distribution exceeds on either side.
+/// Above 1,000 degrees of freedom the distribution is that of 1,000.
 pub(super) fn student_point(freedom: f64, share: f64) -> f64 {
     const STEPS: u32 = 100_000;
     let freedom = freedom.min(1000.0);
@@ -97,7 +97,7 @@ pub(super) fn student_point(freedom: f64, share: f64) -> f64 {
     let middle = |step: u32| (f64::from(step) + 0.5) * width;
     let density = |step: u32| middle(step).cos().powf(freedom - 1.0);
     let whole: f64 = (0..STEPS).map(density).sum();
-    // The angle up to which all but `share` of the upper half lie.
+    // Up to this angle lie all but `share` of the upper half.
     let mut rest = whole * (1.0 - share);
     for step in 0..STEPS {
         let here = density(step);

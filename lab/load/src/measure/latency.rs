@@ -1,9 +1,8 @@
 //! Latencies of one run, and their quantiles.
 //!
-//! Two digits of each latency are kept, so that a quantile is at most 1 % above the true one, which
-//! is less than two runs of one server differ. One thread records, without atomics, and the
-//! threads' histograms are added afterwards. The longest is kept exactly. (The histogram of the
-//! counters is recorded by many threads, with fewer steps.)
+//! Two digits of each latency are kept: a quantile is at most 1 % above the true one, less than the
+//! difference of two runs. One thread records, without atomics, and the threads' histograms are
+//! added afterwards. The longest is kept exactly.
 
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use hdrhistogram::Histogram;
 
 use super::number::number;
 
-/// Longer than this, 18 minutes in nanoseconds, counts as this.
+/// 18 minutes in nanoseconds; longer ones count as this.
 const NANOSECONDS_MAX: u64 = 1 << 40;
 const DIGITS: u8 = 2;
 
@@ -22,7 +21,7 @@ pub struct Latency {
     longest: Duration,
 }
 
-/// What a [`Latency`] says.
+/// The quantiles of a [`Latency`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Quantiles {
     /// Half take at most this.
@@ -63,7 +62,7 @@ impl Latency {
         self.longest = self.longest.max(latency);
     }
 
-    /// Adds what another one counted.
+    /// Adds those of another one.
     pub fn add(&mut self, other: &Self) {
         self.nanoseconds += &other.nanoseconds;
         self.longest = self.longest.max(other.longest);
@@ -74,7 +73,7 @@ impl Latency {
         self.nanoseconds.len()
     }
 
-    /// The quantiles; all zero when nothing was counted.
+    /// The quantiles; all zero without latencies.
     pub fn quantiles(&self) -> Quantiles {
         let quantile = |part| {
             let most = self.nanoseconds.value_at_quantile(part);
@@ -88,8 +87,8 @@ impl Latency {
         }
     }
 
-    /// What so many parts of a whole take at most, 0 to 1; nothing when fewer were counted than
-    /// such a part stands for.
+    /// The most that this `part` of all latencies takes, 0 to 1; none when fewer were counted than
+    /// the rest stands for.
     pub fn quantile(&self, part: f64) -> Option<Duration> {
         let beyond = (1.0 - part) * number(self.count());
         if self.count() == 0 || (part < 1.0 && beyond < 1.0) {

@@ -1,9 +1,9 @@
-//! The middle of a few numbers, and how far they spread.
+//! The median of a few numbers, and their spread.
 
-/// The middle of several numbers, the lowest and the highest.
+/// The median of several numbers, the lowest and the highest.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The middle.
+    /// The median.
     pub median: f64,
     /// The lowest.
     pub low: f64,
@@ -12,7 +12,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of some numbers; `None` when there are none.
+    /// Of some numbers; `None` without any.
     pub fn of(values: &[f64]) -> Option<Self> {
         let median = median(values)?;
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -21,7 +21,7 @@ impl Spread {
     }
 }
 
-/// The middle number, or the mean of the two in the middle; `None` when there are none.
+/// The middle number, or the mean of the two in the middle; `None` without any.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! What a run is judged by.
+//! The judgement of runs.
 
 mod comparison;
 mod counting;

@@ -1,13 +1,12 @@
 //! Whether two programs differ, judged by whole runs of many cases.
 //!
 //! Problem: repeats inside one run stand close together, and the next run of the same program
-//! stands elsewhere: other memory, other neighbours, another state of the disk. Repeats alone show
-//! differences between two runs of one program. And of sixty cases some look unusual by chance.
+//! elsewhere: other memory, other neighbours, another state of the disk. Repeats alone show
+//! differences between two runs of one program. Of sixty cases some look unusual by chance. Some
+//! cases swing between two values, others are the times of a model and stay: quiet ones tell
+//! nothing of the others.
 //!
-//! Some cases swing between two values from run to run, others are the times of a model and stay;
-//! so the quiet ones tell nothing of the others.
-//!
-//! Rule: what counts is the mean of a whole run, as a logarithm, so that differences are factors.
+//! Rule: the mean of a whole run counts, as a logarithm, so that differences are factors.
 //!
 //! ```text
 //!   spread of a case   between its runs, `freedom` = runs - 2
@@ -18,29 +17,30 @@
 //!                      the repeats inside the runs show
 //! ```
 //!
-//! A case that moved further than both has changed. The first keeps noise that others do not have
-//! from counting as a change; the second, a moderated t statistic (Smyth 2004), a case whose few
-//! runs agree by chance. Fewer than four runs of each program say little of how a case spreads,
-//! and prove nothing.
+//! A case that moved further than both has changed. The first keeps a case's own noise from
+//! counting as a change; the second, a moderated t statistic (Smyth 2004), a case whose few runs
+//! agree by chance. Fewer than four runs of each program say little of a case's spread, and prove
+//! nothing.
 //!
 //! Weakness: a case that swings between two values can show one in all runs of a program and the
-//! other in all of the next, the less often the more runs there are: eight are better than four.
+//! other in all of the next: eight runs are better than four.
 
 use std::collections::HashMap;
 
 use super::interval::student_point;
 use super::number::number;
 
-/// What the spread of all cases weighs, in runs. Four: tails as heavy as cases differ in noise.
+/// The weight of the spread of all cases, in runs. Four: tails as heavy as the differences in noise
+/// between cases.
 const FREEDOM: f64 = 4.0;
-/// A spread that no case is below: half a percent.
+/// The least spread of a case: half a percent.
 const SPREAD_MIN: f64 = 0.005;
-/// Runs of each program that are needed to say how a case spreads.
+/// Runs of each program that show the spread of a case.
 pub const RUNS_MIN: usize = 4;
-/// How often two runs of one program may be said to differ in anything.
+/// How often two runs of one program may differ by chance in anything.
 const ERROR_RATE: f64 = 0.05;
 
-/// A case on both sides: for each run the numbers of its repeats, all above zero.
+/// The repeats of a case in each run, on both sides; all above zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Case {
     /// Of the program before.
@@ -52,9 +52,9 @@ pub struct Case {
 /// How a case moved.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Movement {
-    /// Of what is in question over what was before.
+    /// After over before.
     pub ratio: f64,
-    /// Above this, or below its inverse, a ratio is no chance; nothing when that cannot be said.
+    /// A ratio above this, or below its inverse, is no chance; none if unknown.
     pub needed: Option<f64>,
 }
 
@@ -66,17 +66,17 @@ impl Movement {
     }
 }
 
-/// What is known of one side of a case.
+/// The runs of one side of a case.
 struct Side {
     runs: f64,
     mean: f64,
     /// Sum of the squared distances of runs from their mean.
     squares: f64,
-    /// Variance of a run's mean that its own repeats show, in the middle of the runs.
+    /// Variance of a run's mean that its own repeats show, in the median run.
     inside: f64,
 }
 
-/// Says of each case how it moved; nothing of one without numbers.
+/// The movement of each case; none without numbers.
 pub fn movements(cases: &[Case]) -> Vec<Option<Movement>> {
     let sides: Vec<Option<(Side, Side)>> = cases
         .iter()
@@ -113,15 +113,14 @@ pub fn movements(cases: &[Case]) -> Vec<Option<Movement>> {
     each.collect()
 }
 
-/// The variance between runs of a case, if there are enough of them.
 fn own_spread((before, after): &(Side, Side)) -> Option<f64> {
     let freedom = before.runs + after.runs - 2.0;
     let is_enough = before.runs.min(after.runs) >= number(RUNS_MIN);
     is_enough.then(|| (before.squares + after.squares) / freedom)
 }
 
-/// The variance between runs of a program that three quarters of all cases do not exceed. The
-/// quieter half would make chance of the noisier one look like a difference.
+/// The variance between runs of a program that three quarters of all cases do not exceed. With the
+/// quieter half, chance in the noisier one would look like a difference.
 fn prior(cases: &[&(Side, Side)]) -> Option<f64> {
     quantile(cases.iter().copied().filter_map(own_spread).collect(), 3)
 }
@@ -153,7 +152,6 @@ impl Side {
     }
 }
 
-/// What so many quarters of the values are below.
 fn quantile(mut values: Vec<f64>, quarters: usize) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     values.get(values.len() * quarters / 4).copied()

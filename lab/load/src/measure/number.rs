@@ -1,4 +1,4 @@
-//! Counts and means turned into one another. All counts of a measurement are far below 2^52.
+//! Counts as numbers and back. All counts of a measurement are below 2^52.
 
 use super::median::median;
 
@@ -14,7 +14,7 @@ pub fn nearest(mean: f64) -> u64 {
     mean.round() as u64
 }
 
-/// The mean of some numbers; zero when there are none.
+/// The mean of some numbers; zero without any.
 pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) = numbers
         .into_iter()
@@ -24,13 +24,13 @@ pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
 
 /// The runs of a case.
 pub trait Runs<T> {
-    /// The mean of a number over all runs; zero when there are none.
+    /// The mean of a number over all runs; zero without any.
     fn mean(&self, of: impl Fn(&T) -> f64) -> f64;
 
     /// The mean of a count, rounded.
     fn mean_count(&self, of: impl Fn(&T) -> u64) -> u64;
 
-    /// The median of a number; zero when there are no runs.
+    /// The median of a number; zero without runs.
     fn median(&self, of: impl Fn(&T) -> f64) -> f64;
 }
 

@@ -1,9 +1,9 @@
-//! The most memory that a process has for a while.
+//! The most memory of a process over a time.
 //!
-//! The kernel keeps the highest resident memory of a process, mapped files included. What is its
-//! own is only told for the moment, so that it is asked for again and again.
+//! The kernel keeps the highest resident memory of a process, but with mapped files. It shows the
+//! process's own memory only for the moment, so a thread reads that again and again.
 //!
-//! Weakness: what is taken and given back between two looks is not seen.
+//! Weakness: memory that is taken and given back between two looks is missed.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::usage::own_bytes;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Watches the memory of a process, without that of mapped files.
+/// Watches the memory of a process, without mapped files.
 #[derive(Debug)]
 pub struct PeakMemory {
     done: Arc<AtomicBool>,
@@ -44,7 +44,7 @@ impl PeakMemory {
         Self { done, watcher }
     }
 
-    /// The most bytes there were until now; nothing when the process was not there.
+    /// The most bytes so far; none without the process.
     pub fn finish(self) -> Option<u64> {
         self.done.store(true, Ordering::Relaxed);
         self.watcher.join().ok().filter(|high| *high > 0)

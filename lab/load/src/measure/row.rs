@@ -1,6 +1,6 @@
 //! One row of a result: a case in one mode and one phase, over all its repeats.
 //!
-//! What was not measured is absent in the JSON, never zero.
+//! Unmeasured values are absent in the JSON, never zero.
 
 use serde_json::{Map, Value, json};
 
@@ -8,9 +8,9 @@ use crate::measure::{Figure, Interval, Quantiles, Usage};
 use crate::named;
 
 named! {
-    /// Whether what the experiment is about was off or on.
+    /// Whether the subject of the experiment was off or on.
     pub enum Mode {
-        /// As it was in the report before the change.
+        /// As in the report before the change.
         Baseline = "baseline",
         /// As it is here.
         Enhanced = "enhanced",
@@ -29,7 +29,7 @@ named! {
     }
 }
 
-/// What a device was asked for, as a mean of the repeats.
+/// Requests to a device, as a mean of the repeats.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceUse {
     /// Requests.
@@ -40,7 +40,7 @@ pub struct DeviceUse {
     pub by_issuer: Vec<(&'static str, u64)>,
 }
 
-/// What the report measured, on other hardware.
+/// The report's number, on other hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reference {
     /// The number.
@@ -49,42 +49,42 @@ pub struct Reference {
     pub unit: &'static str,
 }
 
-/// See the module's text. Everything optional is absent until it is measured.
+/// See the module's text. Optional values are absent until measured.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Filled in by the session.
+    /// Set by the session.
     pub experiment: &'static str,
     /// What was done.
     pub case: String,
-    /// Off or on; nothing where there is no such choice.
+    /// Off or on; none without such a choice.
     pub mode: Option<Mode>,
-    /// A setting between or beside the modes, such as `no elevator`.
+    /// A setting beside the modes, such as `no elevator`.
     pub variant: Option<String>,
     /// What the caches held.
     pub phase: Phase,
     /// One for each repeat.
     pub seconds: Vec<f64>,
-    /// What people look at; without one, the seconds.
+    /// The number for people; without it, the seconds.
     pub figure: Option<Figure>,
     /// Operations of one repeat.
     pub operations: Option<u64>,
-    /// Bytes that the application got in one repeat.
+    /// Bytes for the application in one repeat.
     pub bytes: Option<u64>,
-    /// What the device was asked for in one repeat.
+    /// Requests to the device in one repeat.
     pub device: Option<DeviceUse>,
     /// Bytes copied in one repeat.
     pub copied_bytes: Option<u64>,
     /// What the process in question used in one repeat.
     pub usage: Option<Usage>,
-    /// Part of what was looked up that was there, 0 to 1.
+    /// The part of look-ups that hit, 0 to 1.
     pub hit_ratio: Option<f64>,
-    /// Mean requests at the device.
+    /// Mean number of requests at the device.
     pub depth: Option<f64>,
     /// Latencies of operations.
     pub latency: Option<Quantiles>,
-    /// What the report measured.
+    /// The number of the report.
     pub reference: Option<Reference>,
-    /// What only this experiment has.
+    /// Values of this experiment alone.
     pub x: Map<String, Value>,
 }
 
@@ -112,23 +112,23 @@ impl Row {
         }
     }
 
-    /// Keeps what only this experiment has.
+    /// Adds a value of this experiment alone.
     pub fn put(&mut self, name: &str, value: impl Into<Value>) {
         self.x.insert(name.to_owned(), value.into());
     }
 
-    /// Keeps the members of an object, except those that are null: what was not measured.
+    /// Adds the members of an object that are not null.
     pub fn put_all(&mut self, values: Value) {
         self.x.extend(known(values));
     }
 
-    /// What people look at: the figure, or the seconds.
+    /// The number for people: the figure, or the seconds.
     pub fn shown(&self) -> Figure {
         let seconds = || Figure::cost("s", self.seconds.clone());
         self.figure.clone().unwrap_or_else(seconds)
     }
 
-    /// The mean of what people look at.
+    /// The mean of the number for people.
     pub fn mean(&self) -> Option<f64> {
         Some(self.shown().interval()?.mean)
     }

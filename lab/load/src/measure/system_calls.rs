@@ -1,18 +1,17 @@
 //! How many system calls a process makes, counted by the kernel (perf_event_open(2)).
 //!
-//! A counter on the tracepoint `raw_syscalls:sys_enter` is opened for each thread, and threads
-//! that are started later are in it. Nothing is stopped or written down for a call, unlike under
-//! strace(1), but while a counter is open every call of every process on the machine takes the
-//! kernel's slower entry, which costs some hundred nanoseconds: what is counted should not be
-//! timed.
+//! Each thread gets a counter on the tracepoint `raw_syscalls:sys_enter`, which later threads
+//! inherit. It stops nothing, unlike strace(1), but while a counter is open every call of every
+//! process on the machine takes the kernel's slower entry, some hundred nanoseconds more: a counted
+//! run should not be timed.
 //!
-//! The number of the tracepoint is in tracefs, which must be mounted, and only root may look.
+//! The number of the tracepoint is in tracefs, which must be mounted and which only root may read.
 
 use std::fs;
 use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-/// Where tracefs is, or was in former times.
+/// Where tracefs is, or was.
 const TRACEPOINT: [&str; 2] = [
     "/sys/kernel/tracing/events/raw_syscalls/sys_enter/id",
     "/sys/kernel/debug/tracing/events/raw_syscalls/sys_enter/id",
@@ -20,7 +19,7 @@ const TRACEPOINT: [&str; 2] = [
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TYPE_TRACEPOINT: u32 = 2;
-/// The bit `inherit` of the flags: threads started later count too.
+/// The bit `inherit` of the flags.
 const INHERIT: u64 = 1 << 1;
 /// `PERF_FLAG_FD_CLOEXEC`.
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
@@ -48,7 +47,7 @@ pub struct SystemCalls {
 }
 
 impl SystemCalls {
-    /// Begins to count, all threads of the process and those that they start.
+    /// Counts for all threads of the process and those that they start.
     ///
     /// # Errors
     ///
@@ -62,7 +61,7 @@ impl SystemCalls {
             };
             match open(tracepoint, thread) {
                 Ok(counter) => counters.push(counter),
-                // It ended meanwhile.
+                // The thread has ended.
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(error) => return Err(error),
             }
@@ -70,7 +69,7 @@ impl SystemCalls {
         Ok(Self { counters })
     }
 
-    /// Calls until now.
+    /// Calls so far.
     ///
     /// # Errors
     ///
@@ -103,8 +102,8 @@ fn open(tracepoint: u64, thread: libc::pid_t) -> io::Result<OwnedFd> {
         flags: INHERIT,
         ..Attributes::default()
     };
-    // SAFETY: the pointer is to a structure of the length that it tells; on any processor and in
-    // no group.
+    // SAFETY: the pointer is to a structure of the length in its `size`; on any processor and in no
+    // group.
     let result = unsafe {
         let (processor, group): (libc::c_int, libc::c_int) = (-1, -1);
         let attributes = std::ptr::from_ref(&attributes);

@@ -1,11 +1,11 @@
 //! How much was done when, in a bounded number of equal intervals.
 //!
-//! How long a run takes is not known before. So intervals begin short, and whenever there are too
-//! many of them, each two neighbours become one.
+//! The length of a run is unknown at first, so intervals begin short, and when there are too many,
+//! each two neighbours become one.
 
 use std::time::Duration;
 
-/// Most intervals.
+/// The most intervals.
 const INTERVALS_MAX: usize = 128;
 /// The first length of an interval.
 const INTERVAL_MIN: Duration = Duration::from_micros(500);
@@ -41,7 +41,7 @@ impl Timeline {
         }
     }
 
-    /// Adds what another one counted from the same moment on.
+    /// Adds another one with the same beginning.
     pub fn add(&mut self, other: &Self) {
         let mut other = other.clone();
         self.make_equal(&mut other);
@@ -53,7 +53,7 @@ impl Timeline {
         }
     }
 
-    /// Gives both intervals of the same length, the longer of the two.
+    /// Makes the shorter intervals as long as the others.
     pub fn make_equal(&mut self, other: &mut Self) {
         while self.interval < other.interval {
             self.merge_pairs();
@@ -63,12 +63,12 @@ impl Timeline {
         }
     }
 
-    /// How long each interval is.
+    /// The length of each interval.
     pub fn interval(&self) -> Duration {
         self.interval
     }
 
-    /// What was counted in each interval.
+    /// The amount in each interval.
     pub fn amounts(&self) -> &[u64] {
         &self.amounts
     }

@@ -1,8 +1,8 @@
-//! What a process used: of this one from getrusage(2), of another one from `/proc` (proc(5)).
+//! What a process used: this one by getrusage(2), another one by `/proc` (proc(5)).
 //!
-//! getrusage(2) is finer, and threads that have ended are in all of it. In `/proc` processor time
-//! is shown in clock ticks, so one reading is up to 10 ms off: runs should last a second or more.
-//! Threads that ended count there in the processor time and not in the context switches.
+//! getrusage(2) is finer, and includes threads that have ended. `/proc` counts processor time in
+//! clock ticks, so one reading is up to 10 ms off and runs should last a second or more; its
+//! context switches lack ended threads.
 
 use std::fs;
 use std::io;
@@ -19,14 +19,14 @@ pub struct Usage {
     pub system: Duration,
     /// Voluntary and involuntary.
     pub context_switches: u64,
-    /// Page faults, those that read from storage included; of another process not known.
+    /// Page faults, also those that read from storage; unknown of another process.
     pub page_faults: u64,
-    /// The most memory that was ever resident, in bytes.
+    /// The most resident memory so far, in bytes.
     pub resident_bytes_high: u64,
 }
 
 impl Usage {
-    /// Of this process until now. All zero if the system refuses, which it does not.
+    /// Of this process so far. All zero if the system refuses, which it does not.
     pub fn now() -> Self {
         let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
         // SAFETY: the pointer is valid for one rusage, which the call fills.
@@ -46,7 +46,7 @@ impl Usage {
         }
     }
 
-    /// Of another process until now.
+    /// Of another process so far.
     ///
     /// # Errors
     ///
@@ -58,7 +58,7 @@ impl Usage {
         let (user, system) = processor_ticks(&stat).ok_or_else(malformed)?;
         let mut context_switches = 0;
         for thread in fs::read_dir(format!("/proc/{process}/task"))?.flatten() {
-            // A thread may end while it is looked at.
+            // The thread may have ended.
             let status = fs::read_to_string(thread.path().join("status")).unwrap_or_default();
             for kind in ["voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"] {
                 context_switches += field_number(&status, kind).unwrap_or(0);
@@ -91,7 +91,7 @@ impl Usage {
         }
     }
 
-    /// What this process has used since it had used so much.
+    /// What this process has used since then.
     pub fn until_now(&self) -> Self {
         Self::now().since(self)
     }
@@ -112,22 +112,21 @@ impl Usage {
     }
 }
 
-/// Resident memory that is no file's, in bytes: the pages of a file that is mapped are the page
-/// cache, which has them with and without the mapping.
+/// Resident memory outside files, in bytes: pages of a mapped file are the page cache, with and
+/// without the mapping.
 pub(super) fn own_bytes(status: &str) -> u64 {
     let kilobytes = ["RssAnon", "RssShmem"].map(|name| field_number(status, name).unwrap_or(0));
     kilobytes.iter().sum::<u64>() * 1024
 }
 
-/// The number of a line `name: number` of a file of `/proc`.
 pub(super) fn field_number(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines();
     let rest = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
     rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// `utime` and `stime`, the 14th and 15th field. The second field, the name, may contain
-/// anything; it ends at the last closing parenthesis.
+/// `utime` and `stime`, the 14th and 15th field. The second field, the name, ends at the last
+/// closing parenthesis.
 fn processor_ticks(stat: &str) -> Option<(u64, u64)> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(11);

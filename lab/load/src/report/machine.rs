@@ -1,4 +1,4 @@
-//! The machine that results are from, in words.
+//! The machine of results, in words.
 
 use super::units::bytes;
 use crate::measure::Environment;

@@ -1,4 +1,4 @@
-//! From runs to lines for people, rows for programs and tables for documents.
+//! Runs as lines for people, rows for programs and tables for documents.
 
 mod machine;
 mod row;

@@ -64,12 +64,11 @@ pub fn micro_per_operation(used: &Usage, result: &Measurement) -> f64 {
     used.cpu().as_secs_f64() * 1e6 / number(result.operations.max(1))
 }
 
-/// Processor time of a gibibyte of file data, in seconds.
 fn seconds_per_gib(used: &Usage, result: &Measurement) -> f64 {
     used.cpu().as_secs_f64() * number(1_u64 << 30) / number(result.bytes.max(1))
 }
 
-/// A row of a result: the means of the runs of one case on one server.
+/// A row of a result: the means over the runs of one case on one server.
 pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) -> Row {
     let mut row = Row::new(case, mode, Phase::Warm);
     row.seconds = runs.iter().map(|run| run.elapsed.as_secs_f64()).collect();
@@ -84,13 +83,11 @@ pub fn row(case: &str, mode: Option<Mode>, load: &Load, runs: &[Measurement]) ->
     row
 }
 
-/// The mean of what the server used, if all of it is known.
 fn usage(runs: &[Measurement]) -> Option<Usage> {
     let used: Option<Vec<Usage>> = runs.iter().map(|run| run.server).collect();
     Some(Usage::mean(used?))
 }
 
-/// What only this experiment has.
 fn details(load: &Load, runs: &[Measurement]) -> Map<String, Value> {
     let moves_data = load.workload.moves_data();
     let high = runs.iter().filter_map(|run| run.server);

@@ -6,21 +6,21 @@ use std::ops::RangeBounds;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     columns: Vec<Column>,
-    /// The cells, each as long as there are titles.
+    /// The cells; each row is as long as the titles.
     pub rows: Vec<Vec<String>>,
 }
 
-/// What stands above the cells of a column, and on which side they stand.
+/// The title of a column, and the side of its cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     /// The text above.
     pub title: String,
-    /// Numbers stand to the right, words to the left.
+    /// Numbers are on the right, words on the left.
     pub is_number: bool,
 }
 
 impl Table {
-    /// A table of these rows, with numbers in some of the columns.
+    /// A table of these rows, with numbers in some columns.
     pub fn new<'a>(
         titles: impl IntoIterator<Item = &'a str>,
         numbers: impl RangeBounds<usize>,
@@ -34,7 +34,7 @@ impl Table {
         Self { columns, rows }
     }
 
-    /// Without the columns in which nothing stands.
+    /// The table without its empty columns.
     #[must_use]
     pub fn without_empty_columns(mut self) -> Self {
         let is_used = |column: usize| {
@@ -88,7 +88,6 @@ impl Table {
         titles + &sides + &lines.collect::<String>()
     }
 
-    /// The titles, then the rows.
     fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
         let titles = self.columns.iter().map(|column| column.title.as_str());
         let rows = self.rows.iter();

@@ -17,7 +17,7 @@ pub fn bytes(count: u64) -> String {
     format!("{count} B")
 }
 
-/// A rate per second with at least three digits: `0.123`, `12.3`, `1234`, `12,300`.
+/// A rate per second with at least three digits: `0.123`, `12.3`, `1,234`.
 pub fn rate(value: f64) -> String {
     match value.abs() {
         small if small < 1.0 => format!("{value:.3}"),
@@ -27,7 +27,6 @@ pub fn rate(value: f64) -> String {
     }
 }
 
-/// Whole, with a comma between thousands.
 fn thousands(value: f64) -> String {
     let digits = format!("{value:.0}");
     let (sign, digits) = digits

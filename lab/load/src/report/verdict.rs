@@ -1,32 +1,32 @@
-//! What must hold, and whether it does.
+//! Requirements, and whether they are met.
 //!
 //! # Rule
 //!
-//! Counts decide. A count is the same on a busy machine and on a quiet one, so a wrong count is a
-//! failure. A limit of time that is broken says as much of what else the machine did as of the
-//! program: it is *not proven*, and fails nothing.
+//! Counts decide: a count is the same on a busy machine and on a quiet one, so a wrong one is a
+//! failure. A broken limit of time may come from the machine's other work: it is *not proven*, and
+//! fails nothing.
 
-/// Something that must hold, and whether it does.
+/// A requirement, and whether it is met.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The experiment that found out.
+    /// The experiment.
     pub experiment: &'static str,
-    /// Whether it holds.
+    /// Whether it is met.
     pub pass: bool,
-    /// A count, which nothing else on the machine changes; otherwise a time.
+    /// Whether it is a count, which nothing else on the machine changes; otherwise a time.
     pub exact: bool,
-    /// What must hold, with what was measured.
+    /// The requirement, with the measured number.
     pub what: String,
 }
 
 /// What follows from a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// A count that is wrong.
+    /// A wrong count.
     Failed,
-    /// A limit of time that was broken.
+    /// A broken limit of time.
     NotProven,
-    /// It holds.
+    /// It is met.
     Passed,
 }
 
@@ -42,7 +42,7 @@ impl Outcome {
 }
 
 impl Verdict {
-    /// What follows: the rule of the module's text.
+    /// The outcome by the rule of the module's text.
     pub const fn outcome(&self) -> Outcome {
         match (self.pass, self.exact) {
             (true, _) => Outcome::Passed,

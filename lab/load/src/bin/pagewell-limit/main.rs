@@ -1,4 +1,4 @@
-//! `pagewell-limit`: a bare NFS server, for what a real one is held against.
+//! `pagewell-limit`: a bare NFS server, the measure of a real one.
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ struct Arguments {
     listen: SocketAddr,
 }
 
-/// Nobody but this machine may write files without being asked for a permission.
+/// Files are written without a permission, so only this machine may connect.
 fn loopback(text: &str) -> Result<SocketAddr, String> {
     let address: SocketAddr = text
         .parse()

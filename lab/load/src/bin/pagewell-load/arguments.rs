@@ -129,7 +129,6 @@ pub(crate) struct CompareArguments {
     pub(crate) command: String,
 }
 
-/// A server from its description.
 fn server(text: &str) -> Result<Server, String> {
     let address = |text: &str| {
         let address = text.parse::<SocketAddr>();
@@ -178,7 +177,6 @@ fn server(text: &str) -> Result<Server, String> {
 }
 
 impl RunArguments {
-    /// The load that is meant.
     pub(crate) fn load(&self) -> Result<Load, LoadError> {
         let wrong = |what: &str| LoadError::Settings(what.to_owned());
         let block_bytes = u32::try_from(self.block).map_err(|_| wrong("the block is too long"))?;
@@ -197,7 +195,6 @@ impl RunArguments {
         })
     }
 
-    /// The server that is meant.
     pub(crate) fn target(&self) -> Target {
         Target {
             nfs: self.nfs,

@@ -42,7 +42,7 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     }
     let memory = memory_case(arguments.seconds);
     eprintln!("{}", memory.name);
-    // Memory is asked for once: it does not vary as time does.
+    // Once is enough: memory does not vary as time does.
     let memory = compare(
         &Plan {
             rounds: 1,
@@ -73,7 +73,6 @@ pub(super) fn run(arguments: &CompareArguments) -> Result<bool, Failure> {
     Ok(verdicts.iter().all(|verdict| verdict.pass))
 }
 
-/// The generated part of the document.
 fn part(
     arguments: &CompareArguments,
     here: &Environment,
@@ -128,7 +127,6 @@ fn part(
     text
 }
 
-/// What follows on a sentence.
 fn sentence(text: &str) -> String {
     if text.is_empty() {
         String::new()
@@ -137,7 +135,6 @@ fn sentence(text: &str) -> String {
     }
 }
 
-/// Puts the generated part into the document.
 fn write_part(path: &Path, part: &str) -> Result<(), Failure> {
     let before = fs::read_to_string(path).map_err(|error| with_path(path, &error))?;
     let after = replace_between(&before, "bench-serve", part)

@@ -14,8 +14,7 @@ use serde_json::{Value, json};
 
 use arguments::{Arguments, Command, RunArguments};
 
-/// Any error that ends the program; it is only printed. Besides there is success, and a
-/// requirement that is not met.
+/// An error that ends the program; it is only printed.
 type Failure = Box<dyn std::error::Error>;
 
 fn main() -> ExitCode {
@@ -64,7 +63,6 @@ fn run_once(arguments: &RunArguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// A whole result: rows and the machine they are from.
 fn document(environment: &Environment, rows: &[Row]) -> Value {
     let rows: Vec<Value> = rows.iter().map(Row::json).collect();
     json!({ "schema": SCHEMA, "environment": environment.json(), "rows": rows })
