@@ -1,9 +1,8 @@
-//! A buffer cache as the systems of the reports had it: blocks, each with one range of dirty bytes.
+//! A buffer cache of the reports' systems: blocks, each with one range of dirty bytes.
 //!
 //! **Problem.** The reports blame a rule of old systems: a block is written when a call reaches its
-//! end, or when a second range of it becomes dirty, and the next call that wants to change it waits
-//! for that write. To be measured against, the rules have to be run; the page cache has none of
-//! them.
+//! end, or when a second range of it becomes dirty, and the next call that changes it waits for
+//! that write. The page cache has no such rule, so a baseline needs this cache.
 //!
 //! **Rule.** Each call copies its bytes into blocks and widens their dirty ranges. A block that the
 //! rule wants written is *busy* until its [`Store`] has it; a call that touches a busy block waits.
@@ -18,13 +17,13 @@ use pagewell_load::named;
 
 use super::{Error, Result};
 
-/// Blocks that are written at a time.
+/// Blocks in writing at a time.
 const BUSY_MAX: usize = 256;
-/// Dirty bytes; above it the lowest block goes.
+/// Dirty bytes; above it the lowest block is written.
 const DIRTY_BYTES_MAX: u64 = 1 << 30;
 
 named! {
-    /// When what is written goes to the device.
+    /// When written bytes go to the device.
     pub enum Rule {
         /// When there is a reason: the rule of the page cache.
         Delayed = "delayed",
@@ -35,18 +34,17 @@ named! {
         NoCluster = "nocluster",
         /// Every call is durable before it returns.
         Sync = "sync",
-        /// The same, and the block is read again each time, as a `sync` mount of FreeBSD 3 did.
+        /// The same, and each call reads the block again, as on a `sync` mount of FreeBSD 3.
         BugReplica = "bug-replica",
         /// The rule of FreeBSD's NFS client: a block has one range of dirty bytes. A call that
-        /// neither overlaps nor touches it waits until it is written; one that reaches the end of
-        /// a block has the block written at once.
+        /// neither overlaps nor touches it waits until it is written; a call that reaches the end
+        /// of a block has it written at once.
         OneRange = "one-range",
     }
 }
 
 impl Rule {
-    /// Whether blocks are written one by one, and writers wait for them: whether
-    /// [`BlockBuffers`] has it.
+    /// Whether blocks are written one by one, and writers wait for them, as in [`BlockBuffers`].
     pub(super) fn is_by_block(self) -> bool {
         matches!(self, Self::BlockEnd | Self::NoCluster | Self::OneRange)
     }
@@ -68,29 +66,28 @@ impl Rule {
     }
 }
 
-/// How a write of a [`Store`] ended: the reason when it failed.
+/// The end of a write to a [`Store`], with the reason of a failure.
 pub(super) type Ended = Box<dyn FnOnce(Result<(), String>) + Send>;
 
 /// What is below the blocks.
 pub(super) trait Store: Send + Sync + 'static {
-    /// Whether blocks stay after they were written.
+    /// Whether blocks stay after their write.
     const KEEPS: bool;
 
-    /// Fills a block that was not there.
+    /// Fills a missing block.
     fn load(&self, offset: u64, target: &mut [u8]) -> Result<()>;
 
     /// Starts a write; `ended` is called once, on any thread.
     fn start(&self, offset: u64, bytes: &[u8], ended: Ended);
 
-    /// Makes durable what was written.
+    /// Makes earlier writes durable.
     fn flush(&self) -> Result<()>;
 }
 
-/// See the module.
 pub(super) struct BlockBuffers<S> {
     rule: Rule,
     block_bytes: u64,
-    /// Writes begin and end at multiples of so many bytes, which a block has a number of.
+    /// Writes begin and end at multiples of this; a block has whole grains.
     grain_bytes: u64,
     store: S,
     shared: Arc<Shared>,
@@ -117,16 +114,15 @@ struct State {
     joined: u64,
 }
 
-/// One block.
 struct Block {
     bytes: Vec<u8>,
     /// From the first dirty byte to the last.
     dirty: Option<(u64, u64)>,
-    /// The number of the write that it is busy with.
+    /// The number of the present write of the block.
     busy: Option<u64>,
 }
 
-/// A block on its way.
+/// A block in flight.
 struct Sent {
     number: u64,
     offset: u64,
@@ -176,7 +172,7 @@ impl State {
 }
 
 impl<S: Store> BlockBuffers<S> {
-    /// Blocks over a store, each of whole grains.
+    /// Blocks of whole grains over a store.
     pub(super) fn new(rule: Rule, block_bytes: u64, grain_bytes: u64, store: S) -> Self {
         Self {
             rule,
@@ -196,7 +192,7 @@ impl<S: Store> BlockBuffers<S> {
         self.shared.lock().busy_waits
     }
 
-    /// How many calls found a dirty range that they widened.
+    /// How many calls widened a dirty range.
     pub(super) fn joined(&self) -> u64 {
         self.shared.lock().joined
     }
@@ -205,7 +201,6 @@ impl<S: Store> BlockBuffers<S> {
         start / self.block_bytes..end.div_ceil(self.block_bytes)
     }
 
-    /// Copies bytes out of the blocks.
     pub(super) fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         let end = offset + target.len() as u64;
         let mut state = self.shared.lock();
@@ -216,7 +211,7 @@ impl<S: Store> BlockBuffers<S> {
         Ok(())
     }
 
-    /// Copies bytes into the blocks, when the rule lets it, and starts what it makes due.
+    /// Copies bytes into the blocks, when the rule lets it, and starts due writes.
     pub(super) fn write(&self, offset: u64, source: &[u8]) -> Result<()> {
         let span = (offset, offset + source.len() as u64);
         let mut state = self.admit(span)?;
@@ -271,7 +266,7 @@ impl<S: Store> BlockBuffers<S> {
         }
     }
 
-    /// Blocks at the ends of a call that have a range which it neither overlaps nor touches.
+    /// Blocks at the ends of a call whose dirty range it neither overlaps nor touches.
     fn other_ranges(&self, state: &State, (start, end): (u64, u64)) -> Vec<u64> {
         if self.rule != Rule::OneRange || start >= end {
             return Vec::new();
@@ -304,7 +299,7 @@ impl<S: Store> BlockBuffers<S> {
         })
     }
 
-    /// A block, loaded when it is not there.
+    /// A block, loaded if missing.
     fn block<'a>(&self, state: &'a mut State, number: u64) -> Result<&'a mut Block> {
         use std::collections::btree_map::Entry;
         match state.blocks.entry(number) {
@@ -322,7 +317,7 @@ impl<S: Store> BlockBuffers<S> {
         }
     }
 
-    /// Starts the writes of what is dirty of some blocks.
+    /// Starts writes of the dirty bytes of some blocks.
     // Inside a block.
     fn start(&self, mut state: MutexGuard<'_, State>, numbers: impl IntoIterator<Item = u64>) {
         let mut all = Vec::new();
@@ -352,7 +347,7 @@ impl<S: Store> BlockBuffers<S> {
             state.busy += 1;
         }
         drop(state);
-        // Without the lock: a write may end before this returns.
+        // Without the lock: a write may end before its start returns.
         for sent in all {
             let shared = self.shared.clone();
             let ended = move |result| shared.ended(sent.number, S::KEEPS, result);
@@ -369,7 +364,7 @@ impl<S: Store> BlockBuffers<S> {
         state.check()
     }
 
-    /// Makes durable what was written before.
+    /// Makes earlier writes durable.
     pub(super) fn sync(&self) -> Result<()> {
         let state = self.shared.lock();
         let all: Vec<u64> = state.blocks.keys().copied().collect();

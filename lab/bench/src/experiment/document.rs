@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 
 use super::session::Session;
 
-/// The document of a run: `schema`, `environment`, `rows`, and besides them `verdicts`, `notes`
-/// and `failures`.
+/// The document of a run: `schema`, `environment`, `rows`, `verdicts`, `notes` and `failures`.
 pub fn document(environment: &Environment, session: &Session) -> Value {
     let rows: Vec<Value> = session.rows().iter().map(super::Row::json).collect();
     let verdicts = session.verdicts().iter().map(|verdict| {

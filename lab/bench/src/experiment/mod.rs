@@ -1,10 +1,10 @@
 //! Experiments: well-known reports of slow storage, done again.
 //!
 //! Each has cases that run with a mechanism off (baseline) and on (enhanced), in the same binary
-//! and side by side. What they measure are [`Row`]s; what must hold are [`Verdict`]s. A new
-//! experiment is a folder and a line in the list below.
+//! and side by side. They give [`Row`]s and [`Verdict`]s. A new experiment is a folder and a line
+//! in the list below.
 
-/// What must hold, in the form of `assert!`: whether it does, and the text with what was measured.
+/// A requirement, in the form of `assert!`: whether it is met, and the text with measured numbers.
 macro_rules! verdict {
     ($pass:expr, $($what:tt)+) => {
         ($pass, format!($($what)+))
@@ -36,10 +36,10 @@ pub use picture::{Axis, Kind, Line, Panel, Picture, Role};
 pub use session::{Options, OutOfTime, Session};
 pub use table::text;
 
-/// Why an experiment ended early. What was measured before stays.
+/// Why an experiment ended early. Earlier results stay.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There was no more time.
+    /// No time was left.
     #[error(transparent)]
     OutOfTime(#[from] OutOfTime),
     /// A cache could not be made.
@@ -73,13 +73,13 @@ impl From<ParametersError> for Error {
     }
 }
 
-/// What every experiment returns.
+/// The result of every experiment.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Pieces that HSFS read.
+/// The pieces of HSFS.
 pub const SECTOR_BYTES: u64 = 2 << 10;
 
-/// A cache of this size with everything off: requests of 2 KiB, one at a time and as they come, as
+/// A cache of this size with everything off: requests of 2 KiB, one at a time in their order, as
 /// HSFS made them.
 pub fn baseline(size_bytes: u64) -> CacheOptions {
     CacheOptions {
@@ -92,7 +92,7 @@ pub fn baseline(size_bytes: u64) -> CacheOptions {
     }
 }
 
-/// What the system refused.
+/// The error of a refusal of the system.
 fn system<E: Into<std::io::Error>>(what: impl ToString) -> impl FnOnce(E) -> Error {
     move |error| Error::System {
         what: what.to_string(),
@@ -100,21 +100,21 @@ fn system<E: Into<std::io::Error>>(what: impl ToString) -> impl FnOnce(E) -> Err
     }
 }
 
-/// What something else says is wrong.
+/// The error of another part.
 fn wrong(error: impl ToString) -> Error {
     Error::Wrong(error.to_string())
 }
 
 macro_rules! experiments {
     ($($name:ident = $text:literal, $module:ident, $about:literal;)*) => {
-        /// The experiments there are.
+        /// The experiments.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Experiment {
             $(#[doc = $about] $name,)*
         }
 
         impl Experiment {
-            /// All, in the order in which they run.
+            /// All, in their order in a run.
             pub const ALL: &[Self] = &[$(Self::$name,)*];
 
             /// Its name on the command line and in rows.
@@ -149,7 +149,7 @@ impl Experiment {
         all.find(|experiment| experiment.name() == name)
     }
 
-    /// Runs it. When it ends early, the session says why, and has what was measured.
+    /// Runs it. After an early end the session has the reason and what was measured.
     pub fn run(self, session: &mut Session) {
         session.conduct(self, |session| self.start(session));
     }

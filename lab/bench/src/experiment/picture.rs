@@ -1,16 +1,15 @@
-//! What a report shows as pictures: numbers with what they mean, and not how they are drawn.
+//! Pictures of a report: numbers with their meaning, without the drawing.
 //!
-//! A picture is made from what was recorded in a run. Each has a table of the same numbers, which
-//! is what a page draws it from, so that the two cannot differ.
+//! A page draws each picture from the picture's own table of numbers, so the two cannot differ.
 
 use pagewell_layers::SizeHistogram;
 use pagewell_load::measure::{Better, Latency, Mode, Row, Timeline, number};
 use pagewell_load::named;
 use pagewell_load::report::bytes;
 
-/// Bytes that one step of a [`SizeHistogram`] stands for.
+/// Bytes of one step of a [`SizeHistogram`].
 const SIZE_STEP: u64 = 2048;
-/// Parts of all operations for which a distribution says how long they took, in percent.
+/// Parts of all operations in a distribution, in percent.
 const PERCENTS: [f64; 11] = [
     10.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
 ];
@@ -41,10 +40,10 @@ impl Role {
     }
 }
 
-/// What was recorded, whose it is, and its name.
+/// What was recorded, its role, and its name.
 type Named<'a, T> = (Role, &'a str, &'a T);
 
-/// The columns of what was recorded.
+/// The columns of recorded things.
 fn columns<T>(counted: &[Named<'_, T>]) -> Vec<(Role, String)> {
     let named = counted.iter();
     named
@@ -64,11 +63,11 @@ pub enum Kind {
     Points,
     /// A line through the numbers of each column.
     Lines,
-    /// Lines over parts of a whole, which are closer the nearer they are to all of it.
+    /// Lines over parts of a whole, with smaller steps near all of it.
     Quantiles,
 }
 
-/// What an axis says.
+/// The meaning of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
     /// What it is, with its unit.
@@ -77,10 +76,10 @@ pub struct Axis {
     pub logarithmic: bool,
 }
 
-/// Some numbers, and what they are of: a name, or where they are along the axis.
+/// Some numbers of one case or one place on the axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// A name, or a number as it is shown.
+    /// A name, or a number as shown.
     pub place: String,
     /// One for each column.
     pub values: Vec<Option<f64>>,
@@ -98,19 +97,19 @@ pub struct Panel {
 /// See the module's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
-    /// Filled in by the session.
+    /// Set by the session.
     pub experiment: &'static str,
     /// How it is drawn.
     pub kind: Kind,
     /// What one sees.
     pub title: String,
-    /// How it is to be read.
+    /// How to read it.
     pub text: String,
-    /// What stands along the picture.
+    /// The axis along the picture.
     pub place: Axis,
-    /// What the numbers are.
+    /// The meaning of the numbers.
     pub value: Axis,
-    /// Which numbers are better, where that can be said.
+    /// Which numbers are better, if either.
     pub better: Option<Better>,
     /// Its parts, which share their axes.
     pub panels: Vec<Panel>,
@@ -172,12 +171,12 @@ impl Picture {
         picture
     }
 
-    /// How many of all requests had which size, in percent.
+    /// The sizes of requests, in percent of all.
     pub fn sizes(title: &str, text: &str, counted: &[(Role, &str, SizeHistogram)]) -> Self {
         let axes = [Axis::linear("size"), Axis::linear("% of the requests")];
         let mut picture = Self::new(Kind::Cases, title, text, axes);
         let steps = counted.iter().map(|(_, _, sizes)| sizes.counts.len()).max();
-        // From each power of two to the next; what is longer than all is in the last.
+        // From each power of two to the next; the last also has all longer ones.
         let mut lines = Vec::new();
         let mut low = 0;
         while low < steps.unwrap_or(0) as u64 * SIZE_STEP {
@@ -213,7 +212,7 @@ impl Picture {
         picture
     }
 
-    /// Where the first requests went, in the order in which they came.
+    /// Places of the first requests, in their order.
     pub fn order(title: &str, text: &str, counted: &[Named<'_, [(u64, usize)]>]) -> Self {
         let all = counted.iter().flat_map(|(_, _, places)| *places);
         let furthest = all.map(|(offset, _)| *offset).max().unwrap_or(0);
@@ -236,7 +235,7 @@ impl Picture {
         picture
     }
 
-    /// How long operations took; times are multiplied by `factor`.
+    /// Latencies of operations; times are multiplied by `factor`.
     pub fn latencies(title: &str, text: &str, factor: f64, counted: &[Named<'_, Latency>]) -> Self {
         let axes = [
             Axis::linear("part of the operations"),
@@ -264,8 +263,7 @@ impl Picture {
         picture
     }
 
-    /// How much was done in each second; seconds are multiplied by `factor`, amounts divided by
-    /// `unit`.
+    /// The amount in each second; seconds are multiplied by `factor`, amounts divided by `unit`.
     pub fn timeline(
         (title, text): (&str, &str),
         axes: [&str; 2],
@@ -301,7 +299,7 @@ impl Picture {
     }
 }
 
-/// The names of what was measured before and after, where they have no others.
+/// The usual names of before and after.
 pub(super) const BOTH: [&str; 2] = ["baseline", "enhanced"];
 
 /// What was recorded before and after, by these names.
@@ -327,7 +325,7 @@ pub(super) fn compared(rows: &[&Row], wanted: impl Fn(&Row) -> Option<String>) -
     cases
 }
 
-/// The numbers of the case of this name, which is made when it is not there.
+/// The numbers of the case of this name, which is made if missing.
 pub(super) fn values_of(cases: &mut Vec<Case>, name: String) -> &mut [Option<f64>; 4] {
     let place = cases.iter().position(|(case, _)| *case == name);
     let place = place.unwrap_or(cases.len());

@@ -1,4 +1,4 @@
-//! One run of experiments: what was asked for, how much time is left, what has come out.
+//! One run of experiments: its options, its time, its results.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -15,9 +15,9 @@ pub struct Options {
     pub quick: bool,
     /// How often each case runs.
     pub repeat: usize,
-    /// When this time has passed nothing new begins.
+    /// Afterwards nothing new begins.
     pub time_max: Duration,
-    /// Say on standard error what is being done, when that is a terminal.
+    /// Show progress on standard error, if that is a terminal.
     pub progress: bool,
 }
 
@@ -39,7 +39,7 @@ impl Default for Options {
     }
 }
 
-/// There was no more time.
+/// No time was left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the time for all experiments has passed")]
 pub struct OutOfTime;
@@ -79,16 +79,16 @@ impl Session {
         self.options
     }
 
-    /// When the time is over: for loops that run on other threads.
+    /// The end of the time, for loops on other threads.
     pub fn deadline(&self) -> Instant {
         self.started + self.options.time_max
     }
 
-    /// Says what begins now, unless the time is over. Call it before each case and each repeat.
+    /// Shows what begins now. Call it before each case and each repeat.
     ///
     /// # Errors
     ///
-    /// The time is over.
+    /// No time is left.
     pub fn step(&self, what: &str) -> Result<(), OutOfTime> {
         if Instant::now() >= self.deadline() {
             return Err(OutOfTime);
@@ -103,12 +103,12 @@ impl Session {
         self.rows.push(row);
     }
 
-    /// Keeps whether a time holds that must, or what depends on times.
+    /// Keeps a requirement on a time, or on something that depends on times.
     pub fn verdict(&mut self, pass: bool, what: impl Into<String>) {
         self.judge(false, (pass, what.into()));
     }
 
-    /// Keeps whether a count holds that must.
+    /// Keeps a requirement on a count.
     pub fn exact(&mut self, pass: bool, what: impl Into<String>) {
         self.judge(true, (pass, what.into()));
     }
@@ -118,12 +118,12 @@ impl Session {
         rows.into_iter().for_each(|row| self.push(row));
     }
 
-    /// Keeps whether times hold that must.
+    /// Keeps requirements on times.
     pub fn times(&mut self, all: impl IntoIterator<Item = (bool, String)>) {
         all.into_iter().for_each(|one| self.judge(false, one));
     }
 
-    /// Keeps whether counts hold that must.
+    /// Keeps requirements on counts.
     pub fn counts(&mut self, all: impl IntoIterator<Item = (bool, String)>) {
         all.into_iter().for_each(|one| self.judge(true, one));
     }
@@ -137,7 +137,7 @@ impl Session {
         });
     }
 
-    /// Keeps lines that stand above the table of the experiment.
+    /// Keeps lines above the table of the experiment.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push((self.experiment, text.into()));
     }
@@ -158,7 +158,7 @@ impl Session {
         &self.pictures
     }
 
-    /// The rows of the experiment that runs.
+    /// The rows of the present experiment.
     pub(super) fn own_rows(&self) -> Vec<&Row> {
         let own = |row: &&Row| row.experiment == self.experiment;
         self.rows.iter().filter(own).collect()
@@ -169,7 +169,7 @@ impl Session {
         &self.rows
     }
 
-    /// What must hold.
+    /// The requirements.
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
     }
@@ -190,14 +190,14 @@ impl Session {
         self.failures.is_empty() && !self.verdicts.iter().any(is_failed)
     }
 
-    /// Takes the line of progress away.
+    /// Removes the line of progress.
     pub fn finish(&self) {
         self.show("");
     }
 
-    /// Runs an experiment, and once more when a time does not hold: a machine that was busy for a
+    /// Runs an experiment, and once more when a time is not met: a machine that was busy for a
     /// moment breaks it. A time that is broken twice is not proven, a count that is wrong once is
-    /// wrong. When the experiment ends early, its reason is kept, and what was measured.
+    /// wrong. After an early end its reason and what was measured are kept.
     pub(super) fn conduct(
         &mut self,
         experiment: Experiment,
@@ -225,8 +225,8 @@ impl Session {
         }
     }
 
-    /// Lets a time hold when it did in either run, a count when it did in both. Both runs judge in
-    /// the same order.
+    /// A time is met if it was in either run, a count if it was in both. Both runs judge in the
+    /// same order.
     fn judge_again(&mut self, first: usize, again: &[Verdict]) {
         let Some(verdicts) = self.verdicts.get_mut(first..) else {
             return;

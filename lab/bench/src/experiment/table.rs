@@ -1,4 +1,4 @@
-//! A run for people: baseline and enhanced side by side, and what stands between them.
+//! A run for people: baseline and enhanced side by side, with their ratio.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::session::Session;
 const COLUMNS: &str = "\
     case | phase | variant | unit | baseline | enhanced | better by | 95 % interval | \
     reference, other hardware";
-/// Which of them hold numbers.
+/// Those with numbers.
 const NUMBERS: Range<usize> = 4..8;
 
 /// Notes, table, verdicts and failures of a run.
@@ -36,7 +36,7 @@ pub fn text(session: &Session) -> String {
     text + &summary(session) + "\n"
 }
 
-/// One line: how much of what must hold does, and what does not.
+/// One line: how many requirements are met, and which are not.
 pub(super) fn summary(session: &Session) -> String {
     let verdicts = session.verdicts();
     let passed = verdicts.iter().filter(|verdict| verdict.pass).count();
@@ -67,13 +67,13 @@ pub(super) fn summary(session: &Session) -> String {
     text
 }
 
-/// The table of one experiment; columns that are empty everywhere are left out.
+/// The table of one experiment, without empty columns.
 pub(super) fn table(rows: &[Row], experiment: &str) -> Table {
     Table::new(COLUMNS.split(" | "), NUMBERS, lines(rows, experiment)).without_empty_columns()
 }
 
-/// The lines of one experiment: for each row that is no baseline one, with its baseline; and the
-/// baselines that nothing is compared with.
+/// The lines of one experiment: each row that is no baseline, with its baseline; and baselines
+/// without a comparison.
 fn lines(rows: &[Row], experiment: &str) -> Vec<Vec<String>> {
     let of = || rows.iter().filter(|row| row.experiment == experiment);
     let same = |one: &Row, other: &Row| one.case == other.case && one.phase == other.phase;
@@ -118,7 +118,7 @@ fn line(baseline: Option<&Row>, enhanced: Option<&Row>) -> Vec<String> {
     ]
 }
 
-/// How many times better the second is, and the interval of that.
+/// How many times better the second is, with its interval.
 fn compared(before: Option<&Figure>, after: Option<&Figure>) -> (String, String) {
     let (Some(before), Some(after)) = (before, after) else {
         return Default::default();

@@ -8,7 +8,7 @@ use anyhow::Context;
 use pagewell::command_line::Outcome;
 use pagewell_load::measure::compare_documents;
 
-/// Compares, and says what has changed.
+/// Compares, and prints what has changed.
 pub(crate) fn run(before: &Path, after: &Path) -> anyhow::Result<Outcome> {
     let found =
         compare_documents(&read_all(before)?, &read_all(after)?).map_err(anyhow::Error::msg)?;
@@ -16,7 +16,7 @@ pub(crate) fn run(before: &Path, after: &Path) -> anyhow::Result<Outcome> {
     Ok(Outcome::from_failures(found.worse as u64))
 }
 
-/// The results in a folder, by name, or the one of a file.
+/// The results in a folder, by name, or that of one file.
 fn read_all(path: &Path) -> anyhow::Result<Vec<serde_json::Value>> {
     if !path.is_dir() {
         return Ok(vec![read(path)?]);

@@ -3,11 +3,10 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use pagewell_bench::experiment::Experiment;
 
-/// What is to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Experiments(pub(crate) Vec<Experiment>);
 
-/// The names of all experiments, each with what it is about.
+/// The names of all experiments, each with a line of help.
 pub(crate) fn experiments() -> impl TypedValueParser<Value = Experiments> {
     let names = Experiment::ALL
         .iter()

@@ -1,5 +1,4 @@
-//! `pagewell bench read`: what `pagewell cat` writes, read as old systems did, or from a modelled
-//! device.
+//! `pagewell bench read`: `pagewell cat` that reads as old systems did, or from a modelled device.
 
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -105,7 +104,6 @@ impl Below {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &ReadArguments) -> anyhow::Result<Outcome> {
     let all: Arc<Mutex<Vec<Below>>> = Arc::default();
     let (known, model) = (all.clone(), arguments.device_model.clone());

@@ -1,5 +1,5 @@
-//! Files for what takes hours to find out: opened before anything is measured, so that it does not
-//! end with a file that cannot be written.
+//! Files for results of hours: opened before anything is measured, so that a run does not end with
+//! a file that cannot be written.
 
 use std::fs::File;
 use std::io::Write;
@@ -7,14 +7,13 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// An open file for a result; what was in it stays until there is something else.
+/// An open file for a result; its old content stays until the result is there.
 pub(crate) struct ResultFile<'a> {
     path: &'a Path,
     file: File,
 }
 
 impl<'a> ResultFile<'a> {
-    /// Opens it, or makes it.
     pub(crate) fn open(path: &'a Path) -> anyhow::Result<Self> {
         let mut options = File::options();
         options.write(true).create(true).truncate(false);
@@ -23,9 +22,8 @@ impl<'a> ResultFile<'a> {
         Ok(Self { path, file })
     }
 
-    /// Puts the result into it.
     pub(crate) fn write(mut self, text: &str) -> anyhow::Result<()> {
-        // Devices and pipes have no length to be cut.
+        // Devices and pipes have no length to cut.
         let is_file = self.file.metadata().is_ok_and(|found| found.is_file());
         let cut = if is_file {
             self.file.set_len(0)

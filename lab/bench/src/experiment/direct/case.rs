@@ -1,4 +1,4 @@
-//! What is read by which paths, and how often.
+//! Cases: what is read by which paths, and how often.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,19 +17,19 @@ const MIB: u64 = 1 << 20;
 /// The report's disks.
 const DISK: &str = "fc-15k";
 const DISKS: u64 = 8;
-/// Requests at a time, over eight disks, where overlap is shown: two for each, so that a disk
-/// has the next one while the answer of the last is on its way.
+/// Requests at a time over eight disks, to show overlap: two for each, so that a disk has the next
+/// one while the last reply is on its way.
 const DISKS_DEPTH: usize = 16;
 const FILE_DEPTH: usize = 8;
-/// The raw path pays for two thousand requests where others pay for one: it reads the first of
-/// so many parts of what the others read, and its rates say the rest.
+/// The raw path makes two thousand requests where others make one: it reads one of so many parts of
+/// the others' bytes, enough for its rates.
 const RAW_PART: u64 = 16;
-/// An eighth of it may be on its way for read-ahead: 8 MiB for each of the disks.
+/// Read-ahead may have an eighth of it: 8 MiB for each of the disks.
 const CACHE_BYTES: u64 = 512 * MIB;
-/// What the name of a case ends with whose direct reads are none.
+/// The end of the names of cases whose direct reads are not direct.
 const NOT_DIRECT: &str = ", without O_DIRECT, which is refused";
 const CHECKED_BYTES: u64 = 4 * MIB;
-/// So that the small pieces of the raw path do not take seconds.
+/// The small pieces of the raw path would take seconds.
 const CHECKED_BLOCK_BYTES: u64 = 128 << 10;
 
 /// What to read, and how. Without a target modelled disks and a scratch file, without a path all
@@ -65,7 +65,7 @@ pub struct Choice {
     pub cache_bytes: Option<u64>,
 }
 
-/// A line of a table: one path over some targets.
+/// One path over some targets.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     pub(super) path: Path,
@@ -74,7 +74,7 @@ pub(super) struct Line {
     pub(super) readings: Vec<Reading>,
 }
 
-/// A table: some paths over the same targets.
+/// Some paths over the same targets.
 pub(super) struct Case {
     pub(super) name: String,
     pub(super) kind: Kind,
@@ -82,11 +82,11 @@ pub(super) struct Case {
     /// Bytes of the pieces of a raw read.
     pub(super) piece_bytes: u64,
     pub(super) lines: Vec<Line>,
-    /// Bytes that were read by every path and compared.
+    /// Bytes that every path has read for comparison.
     pub(super) checked_bytes: u64,
 }
 
-/// What requirements a case has.
+/// Decides a case's requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// One modelled disk.
@@ -107,7 +107,7 @@ impl Choice {
 
     fn line(&self, path: Path, depth: usize, target_bytes: u64) -> Line {
         let block_bytes = self.block_bytes.unwrap_or(path.block_bytes()).max(1);
-        // What the user asked for is what is read.
+        // The user's choice is read whole.
         let part = if path == Path::Raw && self.targets.is_empty() {
             RAW_PART
         } else {
@@ -135,7 +135,7 @@ impl Choice {
         }
     }
 
-    /// One operation at a time on every path, then many at a time where a path can.
+    /// One operation at a time on every path, then many on the direct one.
     fn lines(&self, target_bytes: u64, depth: usize) -> Vec<Line> {
         let paths = Path::ALL.into_iter().filter(|path| self.wants(*path));
         let mut lines: Vec<Line> = paths.map(|path| self.line(path, 1, target_bytes)).collect();
@@ -201,7 +201,7 @@ fn named(choice: &Choice, quick: bool) -> Result<Case> {
     for maker in &makers {
         shortest = shortest.min(maker.open()?.top.length_bytes());
     }
-    // A modelled disk has no end of bytes, and takes its time.
+    // A modelled disk has endless bytes, and takes its time.
     let most = if quick { 64 * MIB } else { 1024 * MIB };
     let depth = 2 * makers.len().max(4);
     Ok(Case {
@@ -219,7 +219,6 @@ impl Case {
         self.makers.iter().map(Maker::open).collect()
     }
 
-    /// Names of the targets.
     pub(super) fn targets(&self) -> Result<Vec<String>> {
         let targets = self.open()?;
         Ok(targets
@@ -228,7 +227,7 @@ impl Case {
             .collect())
     }
 
-    /// Looks at what the targets are like.
+    /// Learns from the targets.
     fn learn(&mut self, targets: &[Target]) {
         let blocks = targets.iter().map(Target::piece_bytes);
         self.piece_bytes = blocks.max().unwrap_or(PIECE_BYTES);
@@ -270,7 +269,7 @@ impl Case {
         Ok(())
     }
 
-    /// The line of a path, one operation at a time or as many as it has.
+    /// The line of a path with one operation at a time, or with many.
     pub(super) fn line(&self, path: Path, one: bool) -> Option<&Line> {
         let mut lines = self.lines.iter();
         lines.find(|line| line.path == path && (line.depth == 1) == one)

@@ -1,8 +1,8 @@
-//! How much processor time a simulated device takes.
+//! Processor time of a simulated device.
 //!
 //! **Problem.** A modelled disk costs processor time that a real one does not: its bytes are
-//! computed, its clock is a thread that spins. On a small machine that is more than what the
-//! paths above it cost, and it would hide the difference between them.
+//! computed, its clock is a thread that spins. On a small machine that is more than the cost of the
+//! paths above, and would hide their difference.
 //!
 //! **Rule.** A layer in front of the device reads the clock of the thread (its processor time, not
 //! the wall's) where requests go down and where completions come up:
@@ -12,10 +12,10 @@
 //!   thread of the device ...spin.....|completion: engine|..spin............|completion: engine|..
 //! ```
 //!
-//! Time below the layer, plus the time of the device's own threads, less the completions that ran
-//! there, is the device's; the process's time without it is the engine's. Completions that run
-//! inside a submission, and submissions inside completions, are counted once each. Known
-//! weakness: reading the clock costs some hundred nanoseconds for each request, shared by both.
+//! The device's time is the time below the layer, plus that of the device's own threads, less the
+//! completions that ran there; the rest of the process's time is the engine's. Completions inside a
+//! submission, and submissions inside completions, count once each. Known weakness: reading the
+//! clock costs some hundred nanoseconds for each request, shared by both.
 
 use std::cell::Cell;
 use std::fs;
@@ -27,19 +27,19 @@ use pagewell_device::{Device, Request};
 use pagewell_layers::forward_device;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Name of the threads of modelled devices.
+/// The name of modelled devices' threads.
 const DEVICE_THREAD: &str = "device-model";
 
 thread_local! {
-    /// Submissions that this thread is inside of.
+    /// Submissions around this thread's present work.
     static INSIDE: Cell<u32> = const { Cell::new(0) };
-    /// Time of completions that ran inside submissions of this thread.
+    /// Time of completions inside submissions of this thread.
     static NESTED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     /// Time of this thread below the layers.
     static BELOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Processor time that this thread has spent in metered devices, since it began.
+/// Processor time of this thread in metered devices, since it began.
 pub(super) fn below_on_this_thread() -> Duration {
     BELOW.get()
 }
@@ -72,8 +72,7 @@ impl Metered {
         }
     }
 
-    /// Time spent below this layer in submissions, and time of completions that ran on threads of
-    /// the device.
+    /// Time below this layer in submissions, and time of completions on threads of the device.
     pub(super) fn times(&self) -> (Duration, Duration) {
         let load = |time: &AtomicU64| Duration::from_nanos(time.load(Ordering::Relaxed));
         (
@@ -83,7 +82,7 @@ impl Metered {
     }
 }
 
-/// Processor time of the threads of all modelled devices that live.
+/// Processor time of the threads of all living modelled devices.
 pub(super) fn device_threads_cpu() -> Duration {
     let Ok(threads) = fs::read_dir("/proc/self/task") else {
         return Duration::ZERO;

@@ -1,20 +1,18 @@
 //! Direct, raw, buffered and pinned reads of the same bytes.
 //!
-//! **Problem.** A mail of 2002 reads eight disks in four ways and finds direct I/O at half the
-//! rate of buffered reads, and the copy of buffered reads at a third of their time. Both are
-//! true and neither is a property of direct I/O: the tool has one request outstanding, so that
-//! disks take turns where read-ahead lets them work together.
+//! **Problem.** A mail of 2002 reads eight disks in four ways and finds direct I/O at half the rate
+//! of buffered reads, and the copy of buffered reads at a third of their time. Both are true, and
+//! neither is a property of direct I/O: the tool has one request outstanding, so that disks take
+//! turns where read-ahead lets them work together.
 //!
 //! **Rule.** The same four paths over modelled disks and over a file: [`Path::Direct`],
-//! [`Path::Raw`], [`Path::Buffered`], [`Path::NoCopy`]; then direct reads with as many requests
-//! outstanding as there are disks, and more. Counted are requests and bytes at the device, bytes
-//! copied, processor time with and without the simulation of devices, and where the reader's time
-//! went. Before anything is timed each path reads some bytes of known value, and every one is
-//! compared.
+//! [`Path::Raw`], [`Path::Buffered`], [`Path::NoCopy`]; then direct reads with more requests
+//! outstanding than there are disks. Counted are requests and bytes at the device, bytes copied,
+//! processor time with and without the simulation of devices, and where the reader's time went.
+//! Before anything is timed each path reads some bytes of known value, and all are compared.
 //!
-//! Lent pages cannot be wrong for a reader that wants data: what a pin gives is a shared slice of
-//! the page, so the type system permits no write to it, and the page stays until the pin is
-//! dropped.
+//! Lent pages are safe: a pin gives a shared slice of the page, so the type system permits no write
+//! to it, and the page stays until the pin is dropped.
 
 mod case;
 mod meter;
@@ -34,15 +32,15 @@ pub use target::TargetName;
 
 use super::{Experiment, Result, Session};
 
-/// Fewer runs say nothing about chance.
+/// Fewer runs do not rule out chance.
 const REPEATS_MIN: usize = 3;
 
-/// Runs everything.
+/// Runs all cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     measure(session, &Choice::default())
 }
 
-/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+/// Runs the chosen cases. After an early end the session has the reason and what was measured.
 pub fn run_choice(session: &mut Session, choice: &Choice) {
     session.conduct(Experiment::Direct, |session| measure(session, choice));
 }

@@ -7,11 +7,11 @@ named! {
     pub enum Path {
         /// Large requests, straight into the program's memory.
         Direct = "O_DIRECT",
-        /// The same, cut into the smallest pieces that the device takes, as buffer heads were.
+        /// The same, cut into the smallest pieces of the device, as buffer heads were.
         Raw = "raw",
         /// Small reads through the cache, which reads ahead, and a copy of each.
         Buffered = "buffered",
-        /// The same without the copy: the page is pinned.
+        /// The same with a pin in place of the copy.
         NoCopy = "nocopy",
     }
 }
@@ -22,12 +22,12 @@ impl Path {
         matches!(self, Self::Buffered | Self::NoCopy)
     }
 
-    /// Bytes of an operation, unless the options say otherwise.
+    /// The usual bytes of an operation.
     pub const fn block_bytes(self) -> u64 {
         if self.is_cached() { 8 << 10 } else { 1 << 20 }
     }
 
-    /// What the report measured: eight disks, 16 GiB in all, one operation at a time.
+    /// The report's numbers: eight disks, 16 GiB in all, one operation at a time.
     pub const fn reference(self) -> Reference {
         let (seconds, microseconds, cpu_seconds_per_gib) = match self {
             Self::Direct => (257.977_850, 15_867.0, 3.7),

@@ -1,4 +1,4 @@
-//! What each of the report's steps from one way to read to the next is worth, beside the report.
+//! What each step of the report from one way to read to the next is worth, beside the report.
 
 use pagewell_load::measure::Better;
 
@@ -9,7 +9,7 @@ use crate::experiment::picture::sides;
 use crate::experiment::{Axis, Picture};
 
 const MEGABYTE: f64 = 1e6;
-/// What requests are compared of.
+/// The paths whose requests are compared.
 const PATHS: [&str; 2] = ["O_DIRECT", "buffered"];
 
 /// The pictures of a case.
@@ -34,7 +34,7 @@ pub(super) fn pictures(case: &Case) -> Vec<Picture> {
         ),
     ];
     pictures.retain(|picture| picture.panels.iter().any(|panel| !panel.lines.is_empty()));
-    // One of several cases is enough to see how requests go.
+    // The order of requests needs one of several cases.
     if case.kind == Kind::Disk || case.kind == Kind::File {
         return pictures;
     }
@@ -54,7 +54,7 @@ pub(super) fn pictures(case: &Case) -> Vec<Picture> {
     pictures
 }
 
-/// From one way to the next, before and after; the report had eight disks.
+/// Steps from one way to the next, before and after; the report had eight disks.
 fn steps(
     case: &Case,
     what: &str,

@@ -1,9 +1,8 @@
 //! One run of one path over some targets, one block of each in turn.
 //!
-//! The reader is one thread, as the tool of the report was. Targets are read from their first
-//! byte: block 0 of each, then block 1 of each. The large reads of [`Path::Direct`] and
-//! [`Path::Raw`] may be several at a time (`depth`); the small ones through the cache are one at a
-//! time, and what overlaps is what the cache reads ahead.
+//! The reader is one thread, as the tool of the report was. It reads block 0 of each target, then
+//! block 1 of each. The large reads of [`Path::Direct`] and [`Path::Raw`] may be several at a time
+//! (`depth`); small ones through the cache are one at a time, beside the cache's read-ahead.
 
 use std::fs;
 use std::hint::black_box;
@@ -21,14 +20,13 @@ use super::path::Path;
 use super::target::Target;
 use crate::experiment::{Error, Result};
 
-/// One operation in so many is timed inside.
+/// One operation in so many has its copy timed.
 const SAMPLED: u64 = 64;
 /// A read takes so much memory, times the depth.
 const BLOCK_BYTES_MAX: u64 = 64 << 20;
-/// Memory for direct transfers lies at multiples of this, enough for any device.
+/// Alignment of memory for direct transfers, enough for any device.
 const ALIGNMENT: usize = 4096;
 
-/// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) path: Path,
@@ -44,7 +42,6 @@ pub(super) struct Plan {
     pub(super) check: bool,
 }
 
-/// What was done, and what it took.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reading {
     pub(super) operations: u64,
@@ -55,34 +52,34 @@ pub(super) struct Reading {
     pub(super) operation_time: Duration,
     /// Processor time of the process.
     pub(super) usage: Usage,
-    /// The part of it that the simulation of devices took.
+    /// The simulation's part of it.
     pub(super) device_cpu: Duration,
     pub(super) copied_bytes: u64,
     pub(super) device_requests: u64,
     pub(super) device_bytes: u64,
-    /// Requests by issuer, those that asked for nothing left out.
+    /// Requests by issuer, without zeros.
     pub(super) by_issuer: Vec<(&'static str, u64)>,
     /// Mean outstanding at all devices together.
     pub(super) outstanding: f64,
     pub(super) phases: Phases,
     /// Bytes, by when their operations ended.
     pub(super) timeline: Timeline,
-    /// How long the requests of all devices were.
+    /// Sizes of the requests to all devices.
     pub(super) sizes: SizeHistogram,
-    /// Where the first requests of the first device went.
+    /// Places of the first requests to the first device.
     pub(super) places: Vec<(u64, usize)>,
 }
 
 /// Where the wall time of the reader went.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Phases {
-    /// It slept: a device was working. What it simulated of the device counts too.
+    /// It slept while a device worked, or simulated the device.
     pub(super) device: Duration,
     /// It copied out of the cache.
     pub(super) copy: Duration,
     /// It worked: lookup, submission, completion, read-ahead.
     pub(super) work: Duration,
-    /// It could have worked and had no processor.
+    /// It had no processor.
     pub(super) runnable: Duration,
 }
 
@@ -94,7 +91,7 @@ impl Reading {
         }
     }
 
-    /// An operation that took so long has ended, so long after the first began.
+    /// Records an operation that took so long and ended at that time after the first began.
     fn record(&mut self, bytes: u64, took: Duration, at: Duration) {
         self.timeline.record(at, bytes);
         self.operations += 1;
@@ -109,7 +106,6 @@ impl Reading {
     }
 }
 
-/// Does it.
 pub(super) fn read(plan: &Plan, targets: &[Target]) -> Result<Reading> {
     let mut reader = Reader::new(plan, targets)?;
     for target in targets {
@@ -132,7 +128,7 @@ pub(super) fn read(plan: &Plan, targets: &[Target]) -> Result<Reading> {
     Ok(reading)
 }
 
-/// The memory of a reader. All of it is there before the clock starts, as that of a kernel is.
+/// The memory of a reader, all present before the clock starts, as a kernel's is.
 enum Reader {
     Direct(Vec<Buffer>),
     Cached {
@@ -189,7 +185,7 @@ fn read_direct(plan: &Plan, targets: &[Target], buffers: &mut Vec<Buffer>) -> Re
             let submitted = Instant::now();
             let offset = index / count * plan.block_bytes;
             let done = move |outcome, buffer| {
-                // There is room for all of them, and the receiver waits below.
+                // There is room for all, and the receiver waits below.
                 drop(sender.send(Arrived {
                     index,
                     submitted,
@@ -261,13 +257,13 @@ fn read_cached(
             start = end;
         }
     }
-    // Of all copies, from those that were timed.
+    // All copies, from the timed ones.
     let share = reading.operations as f64 / f64::from(samples.max(1));
     reading.phases.copy = copying.mul_f64(share);
     Ok(reading)
 }
 
-/// Has bytes pinned, page by page, and lets them go.
+/// Pins bytes page by page, and lets them go.
 fn lend(device: &CachedDevice, offset: u64, length: usize, check: Option<&Target>) -> Result<()> {
     let mut done = 0;
     while done < length {
@@ -324,7 +320,7 @@ impl Before {
         }
     }
 
-    /// Adds to what a reader has counted what clocks and counters say.
+    /// Adds clocks and counters to a reader's counts.
     fn end(&self, targets: &[Target], reading: &mut Reading) {
         reading.elapsed = self.start.elapsed();
         reading.usage = self.usage.until_now();
@@ -356,7 +352,7 @@ impl Before {
     }
 }
 
-/// Processor time that simulated devices have taken so far.
+/// Processor time of simulated devices so far.
 fn device_cpu(targets: &[Target]) -> Duration {
     let metered = targets.iter().filter_map(|target| target.metered.as_ref());
     let (mut submissions, mut completions) = (Duration::ZERO, Duration::ZERO);
@@ -367,7 +363,7 @@ fn device_cpu(targets: &[Target]) -> Duration {
     (submissions + device_threads_cpu()).saturating_sub(completions)
 }
 
-/// How long this thread has waited for a processor: the second number of the kernel's schedstat.
+/// How long this thread has waited for a processor: the second number of schedstat.
 fn runnable() -> Duration {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let waited = text.split(' ').nth(1).and_then(|text| text.parse().ok());

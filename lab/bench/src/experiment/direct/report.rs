@@ -15,7 +15,7 @@ const COLUMNS: &str = "\
 const PHASES: &str = "\
     path | at a time | waits for devices | copies | works | has no processor | processors idle";
 
-/// The tables of a case, and what it says of copies.
+/// The tables of a case, and its cost of copies.
 pub(super) fn text(case: &Case) -> Result<String> {
     let targets = case.targets()?;
     let mut text = format!("{} ({})\n", case.name, shortened(&targets));
@@ -88,7 +88,7 @@ fn phase_cells(line: &Line) -> Vec<String> {
     cells
 }
 
-/// What a copy costs: the difference between both paths, and what the copies themselves took.
+/// The cost of a copy: the difference between both paths, and the time of the copies themselves.
 fn copy_cost(case: &Case) -> Option<String> {
     let buffered = case.line(Path::Buffered, true)?;
     let pinned = case.line(Path::NoCopy, true)?;

@@ -8,7 +8,7 @@ use super::path::Path;
 use super::reading::Reading;
 use crate::experiment::{DeviceUse, Figure, Mode, Phase, Reference, Row};
 
-/// A row for each line. What the others are compared with is the direct read, one at a time.
+/// A row for each line; the baseline is one direct read at a time.
 pub(super) fn rows(case: &Case) -> Vec<Row> {
     case.lines.iter().map(|line| row(case, line)).collect()
 }
@@ -63,7 +63,7 @@ fn row(case: &Case, line: &Line) -> Row {
 }
 
 impl Line {
-    /// What tells it from the other lines of its case.
+    /// What distinguishes it from the other lines of its case.
     pub(super) fn name(&self) -> String {
         if self.depth == 1 {
             self.path.name().to_owned()
@@ -105,7 +105,7 @@ impl Reading {
         self.engine_cpu().as_secs_f64() * 1e6 / self.operations.max(1) as f64
     }
 
-    /// The same for a gibibyte, in seconds.
+    /// Processor time of a gibibyte, in seconds.
     pub(super) fn engine_seconds_per_gib(&self) -> f64 {
         self.engine_cpu().as_secs_f64() * (1u64 << 30) as f64 / self.bytes.max(1) as f64
     }
@@ -122,7 +122,7 @@ impl Reading {
             .map(|part| part.as_secs_f64() / all)
     }
 
-    /// The line that the tool of the report printed. Its megabyte is a thousandth of a gibibyte.
+    /// The line of the report's tool. Its megabyte is a thousandth of a gibibyte.
     pub(super) fn classic(&self) -> String {
         let megabytes = self.bytes as f64 * 1000.0 / (1u64 << 30) as f64;
         let seconds = self.elapsed.as_secs_f64();

@@ -1,5 +1,4 @@
-//! A file with known bytes, made for an experiment. It has no name, so that it goes with the
-//! process however that ends.
+//! A file with known bytes for an experiment. It has no name, so that it ends with the process.
 
 use std::fs::File;
 use std::io;
@@ -10,15 +9,14 @@ use pagewell_layers::Pattern;
 
 /// The file.
 pub struct Scratch {
-    /// What keeps it.
     _file: File,
     path: PathBuf,
     pattern: Pattern,
 }
 
 impl Scratch {
-    /// Makes a file of so many bytes of a [`Pattern`] in `directory`, or where temporary files are,
-    /// and has it written to storage.
+    /// Makes a file of `length_bytes` of a [`Pattern`] in `directory`, or where temporary files
+    /// are, and has it written to storage.
     ///
     /// # Errors
     /// Those of the file system, with the directory.
@@ -37,7 +35,7 @@ impl Scratch {
         })
     }
 
-    /// Where this process opens it.
+    /// Its path for this process.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -12,7 +12,7 @@ use super::meter::Metered;
 use super::scratch::Scratch;
 use crate::experiment::{Error, Result, system};
 
-/// Bytes of a modelled disk that a command line names: as much as the report's disks had.
+/// Bytes of a modelled disk from the command line: as many as the report's disks had.
 const MODEL_BYTES: u64 = 18_000_000_000;
 /// Buffer heads of the report's kernel.
 pub(super) const PIECE_BYTES: u64 = 512;
@@ -42,7 +42,7 @@ impl FromStr for TargetName {
     }
 }
 
-/// How to make a target; each run gets a new one.
+/// Makes a target; each run gets a new one.
 #[derive(Clone)]
 pub(super) enum Maker {
     Model {
@@ -106,15 +106,15 @@ impl Maker {
     }
 }
 
-/// Something to read, and what is known about it.
+/// A target and its facts.
 pub(super) struct Target {
     /// Where requests go in.
     pub(super) top: Arc<dyn Device>,
     stats: Arc<Stats>,
     pub(super) metered: Option<Arc<Metered>>,
-    /// Its bytes, when they are known.
+    /// Its bytes, if known.
     pub(super) pattern: Option<Pattern>,
-    /// Reads of it pass the kernel's page cache.
+    /// Whether reads pass the kernel's page cache.
     pub(super) is_direct: bool,
 }
 
@@ -128,7 +128,7 @@ impl Target {
         self.stats.snapshot()
     }
 
-    /// Checks bytes that were read from `offset`; what is not known is right.
+    /// Checks bytes that were read from `offset`; unknown bytes are right.
     pub(super) fn check(&self, offset: u64, bytes: &[u8]) -> Result<()> {
         let checked = self
             .pattern

@@ -1,4 +1,4 @@
-//! What must hold.
+//! Requirements.
 
 use pagewell_load::report::{bytes, rate};
 
@@ -10,17 +10,17 @@ use super::reading::Reading;
 const OVERLAP_FACTOR: f64 = 1.8;
 /// Processor time per byte of direct reads against buffered ones.
 const CPU_FACTOR: f64 = 0.5;
-/// Two paths that are both at the disks' rate differ by the first request of one and the first
-/// batch of the other.
+/// Two paths at the disks' rate differ by the first request of one and the first batch of the
+/// other.
 const EQUAL: f64 = 0.99;
 
-/// Counts that must hold of a case, and whether they do.
+/// Counts that must hold.
 pub(super) fn counts(case: &Case) -> Vec<(bool, String)> {
     let requests = case.lines.iter().filter_map(|line| requests(case, line));
     requests.chain(copies(case)).collect()
 }
 
-/// Times that must hold of a case, and whether they do.
+/// Times that must hold.
 pub(super) fn times(case: &Case) -> Vec<(bool, String)> {
     if case.kind != Kind::Disks {
         return Vec::new();

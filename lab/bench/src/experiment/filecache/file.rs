@@ -1,9 +1,9 @@
 //! A file in a cache of its own, read directly or through windows.
 //!
-//! Both ways pin the page and copy what is wanted of it. Directly, that is all: the cache has the
-//! page at a fixed address. Through windows, the copy is made from a second mapping of the same
-//! memory, which may have to be made first. So what a window costs is the difference, and misses
-//! cost the same: each page is asked for alone.
+//! Both ways pin the page and copy the wanted bytes. Directly, the cache has the page at a fixed
+//! address. Through windows, the copy comes from a second mapping of the same memory, which may
+//! have to be made first. The difference is the cost of a window; misses cost the same, as each
+//! page is asked for alone.
 
 use std::sync::Arc;
 
@@ -25,19 +25,18 @@ named! {
     }
 }
 
-/// See the module's text.
 pub(super) struct File {
     pub(super) device: CachedDevice,
     windows: Option<Windows>,
 }
 
 impl File {
-    /// In a new cache of so many bytes.
+    /// A file in a new cache of so many bytes.
     pub(super) fn new(pattern: &Pattern, mapping: Mapping, cache_bytes: u64) -> Result<Self> {
         let options = CacheOptions {
             memory_is_file: mapping == Mapping::Window,
             populate_bytes: u64::MAX,
-            // Filling is one long stream, and what it has passed is wanted.
+            // Filling is one long stream, and its pages are wanted.
             free_behind: false,
             ..CacheOptions::new(cache_bytes)
         };
@@ -72,7 +71,7 @@ impl File {
         Ok(())
     }
 
-    /// What was done with windows so far.
+    /// The use of windows so far.
     pub(super) fn window_counts(&self) -> WindowCounts {
         let counts = self.windows.as_ref().map(Windows::counts);
         counts.unwrap_or_default()

@@ -1,7 +1,7 @@
-//! Random reads by several threads, and what they took.
+//! Random reads by several threads, and their costs.
 //!
-//! As many reads as asked for, not as many as there is time for: both mappings read the same
-//! places in the same order, so that what the device and eviction cost is the same in both.
+//! The number of reads is fixed, not the time: both mappings read the same places in the same
+//! order, so that device and eviction cost the same in both.
 
 use std::hint::black_box;
 use std::sync::Barrier;
@@ -17,12 +17,10 @@ use super::random::Offsets;
 use super::window::WindowCounts;
 use crate::experiment::{Error, Result};
 
-/// Bytes of a read.
 pub(super) const READ_BYTES: usize = 8192;
 /// One read in so many is timed.
 const BATCH: u64 = 64;
 
-/// What to do.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) threads: usize,
@@ -31,7 +29,7 @@ pub(super) struct Plan {
     pub(super) seed: u64,
 }
 
-/// What the reads took.
+/// The costs of the reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hammered {
     pub(super) reads: u64,
@@ -59,12 +57,12 @@ impl Hammered {
         self.reads as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }
 
-    /// Reads that found everything, of all.
+    /// The part of reads that found everything.
     pub(super) fn hit_ratio(&self) -> f64 {
         1.0 - self.misses as f64 / self.reads.max(1) as f64
     }
 
-    /// So many for each million of reads.
+    /// A count for each million of reads.
     pub(super) fn per_million(&self, count: u64) -> f64 {
         count as f64 * 1e6 / self.reads.max(1) as f64
     }
@@ -77,7 +75,7 @@ pub(super) fn hammer(file: &File, plan: &Plan) -> Result<Hammered> {
         let seed = plan.seed.wrapping_mul(1021).wrapping_add(thread);
         let barrier = &barrier;
         let threads = plan.threads.max(1) as u64;
-        // The first ones read what does not divide.
+        // The first threads read the remainder.
         let reads = plan.reads / threads + u64::from(thread < plan.reads % threads);
         move || one_thread(file, reads, seed, barrier)
     };
@@ -86,7 +84,7 @@ pub(super) fn hammer(file: &File, plan: &Plan) -> Result<Hammered> {
         let threads: Vec<_> = threads.collect();
         barrier.wait();
         let counts = Counts::now(file);
-        // The readers begin after the counters were read, and end before they are read again.
+        // The readers begin after the first reading of the counters, and end before the second.
         barrier.wait();
         let results: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
         let mut hammered = counts.until_now(file);

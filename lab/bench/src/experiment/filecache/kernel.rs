@@ -1,16 +1,16 @@
-//! What the kernel counts of mappings: TLB shoot-downs.
+//! TLB shoot-downs, as the kernel counts them.
 //!
 //! A processor that changes a mapping interrupts every other one that may remember the old one.
-//! `/proc/interrupts` has a line `TLB` with a number for each processor (x86 only);
-//! `/proc/vmstat` counts flushes when the kernel was built so. Both are of the whole machine: what
-//! other processes do is in them, so a quiet machine gives the better number.
+//! `/proc/interrupts` has a line `TLB` with a number for each processor (x86 only); `/proc/vmstat`
+//! counts flushes if the kernel was built so. Both are of the whole machine, so a quiet one gives
+//! the better number.
 
 use std::fs;
 
-/// Counts of the whole machine since it started. What the kernel does not show is absent.
+/// Counts of the whole machine since its start, absent if the kernel has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shootdowns {
-    /// Interrupts taken because of another processor's change, all processors together.
+    /// Interrupts because of another processor's change, on all processors.
     pub(super) interrupts: Option<u64>,
     /// Flushes that went to other processors.
     pub(super) remote_flushes: Option<u64>,

@@ -1,11 +1,10 @@
-//! A read of what is in memory beside what it cannot beat: a bare copy out of huge pages.
+//! Reads of bytes in memory beside their limit: a bare copy out of huge pages.
 //!
 //! Random reads of 8 KiB over a working set, by turns: memcpy,
-//! [`pagewell_cache::CachedObject::read_at`], pread(2)
-//! from the kernel's page cache, a pin without a copy, `read_at` by two threads at once, and the
-//! bare copy by two, which says how much of two processors there is. The
-//! bare copy pays for the processor's caches and address caches as the others do; what is above
-//! it is lookup.
+//! [`pagewell_cache::CachedObject::read_at`], pread(2) from the kernel's page cache, a pin without
+//! a copy, and `read_at` and memcpy by two threads at once; the last shows how much of two
+//! processors there is. The bare copy pays for the processor's caches and address caches, too; the
+//! rest is lookup.
 
 use std::fs::OpenOptions;
 use std::hint::black_box;
@@ -28,11 +27,11 @@ use crate::experiment::direct::Scratch;
 use crate::experiment::{Result, system};
 
 const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// So many pins for a copy: else most of what is measured is the first touch of the page table.
+/// More pins than copies: else most of the time is the first touch of the page table.
 pub(super) const PINS: u64 = 10;
 
 named! {
-    /// Ways to read, in the order in which they take their turns.
+    /// Ways to read, in the order of their turns.
     pub(super) enum Way {
         Copy = "memcpy, huge pages",
         ReadAt = "read_at",
@@ -43,7 +42,7 @@ named! {
     }
 }
 
-/// Nanoseconds of a read, one for each round, in the order of [`Way::ALL`].
+/// Nanoseconds of a read for each round, in the order of [`Way::ALL`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Times {
     pub(super) bytes: u64,
@@ -58,8 +57,8 @@ impl Times {
         median(&self.rounds[way as usize]).unwrap_or(f64::NAN)
     }
 
-    /// The median over rounds of one way's time as a part of another's of the same round: what
-    /// slows both is in neither.
+    /// The median over rounds of one way's time over another's of the same round: what slows both
+    /// does not count.
     pub(super) fn ratio(&self, way: Way, of: Way) -> f64 {
         let both = self.rounds[way as usize]
             .iter()
@@ -76,10 +75,10 @@ pub(super) fn measure(
     rounds: u32,
     directory: Option<&Path>,
 ) -> Result<Times> {
-    // Room for what the page table's sets cannot hold.
+    // Room for what the sets of the page table cannot hold.
     let cache = Cache::new(CacheOptions::new(bytes + bytes / 8 + (64 << 20)))?;
     let device = cache.open(Arc::new(Pattern::new(bytes, 1)));
-    // It is all in memory then.
+    // Afterwards all of it is in memory.
     let mut target = vec![0; READ_BYTES];
     for offset in (0..bytes).step_by(READ_BYTES) {
         device.read_at(offset, &mut target, ReadMode::WAIT)?;
@@ -154,7 +153,7 @@ fn two_threads(
     })
 }
 
-/// Memory in huge pages, where the system has them, filled with something.
+/// Memory in huge pages, if the system has them, filled with something.
 struct HugeMemory {
     base: NonNull<u8>,
     base_bytes: usize,

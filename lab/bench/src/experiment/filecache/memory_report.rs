@@ -1,4 +1,4 @@
-//! Reads of what is in memory, as rows, a table and requirements.
+//! Reads of bytes in memory, as rows, a table and requirements.
 
 use pagewell_load::report::{Table, bytes, rate};
 
@@ -16,7 +16,7 @@ const PREAD_FACTOR: f64 = 1.4;
 const PIN_NS: f64 = 100.0;
 /// Two threads together against one.
 const THREADS_FACTOR: f64 = 1.8;
-/// Where two processors share a core, or another program has one, no copy gains so much.
+/// Where two processors share a core, or another program has one, no copy gains more.
 const BARE_SHARE: f64 = 0.9;
 
 /// The median times.
@@ -41,7 +41,7 @@ pub(super) fn text(times: &Times) -> String {
     )
 }
 
-/// A row for each way; pread(2) is what is replaced.
+/// A row for each way; pread(2) is the baseline.
 pub(super) fn rows(times: &Times) -> Vec<Row> {
     let row = |way: Way| {
         let mode = if way == Way::Pread {
@@ -75,7 +75,6 @@ pub(super) fn rows(times: &Times) -> Vec<Row> {
     Way::ALL.map(row).into()
 }
 
-/// What must hold, and whether it does.
 pub(super) fn verdicts(times: &Times) -> Vec<(bool, String)> {
     let set = bytes(times.bytes);
     let copy = times.ratio(Way::ReadAt, Way::Copy);

@@ -1,16 +1,16 @@
 //! Random reads through windows of mapped memory, and with all memory mapped.
 //!
 //! **Problem.** Solaris before segkpm reached its page cache through segmap: a region of windows,
-//! 12 % of memory, into which pieces of files were mapped and from which they were unmapped. A
-//! file larger than the region cost two changes of mappings for each read, and an interrupt on
-//! every other processor for each change. **Rule.** Mapping all memory once makes a read's cost
-//! independent of which page it reads.
+//! 12 % of memory, into which pieces of files were mapped and from which they were unmapped. A file
+//! larger than the region cost two changes of mappings for each read, and an interrupt on every
+//! other processor for each change. **Rule.** Mapping all memory once makes a read's cost
+//! independent of its page.
 //!
-//! The cache does the second. The windows are made here, into the memory of a cache that is a file
-//! too, and both read through the same pins. Random reads of 8 KiB over files of three sizes
-//! ([`Regime`]), the mappings by turns, by 1 to 16 threads: processor time of a read,
-//! windows mapped and unmapped, page faults, shoot-downs. The device is a computed pattern and
-//! costs both the same. At the end reads of what is in memory stand beside a bare copy.
+//! The cache does the second. The windows are made here, into the memory of a cache that is a file,
+//! and both read through the same pins. Random reads of 8 KiB over files of three sizes
+//! ([`Regime`]), the mappings by turns, by 1 to 16 threads: processor time of a read, windows
+//! mapped and unmapped, page faults, shoot-downs. The device is a computed pattern and costs both
+//! the same. Then reads of bytes in memory beside a bare copy.
 
 mod file;
 mod hammer;
@@ -35,20 +35,20 @@ pub use runs::Settings;
 use super::{Experiment, Result, Session};
 
 const MIB: u64 = 1 << 20;
-/// Fewer runs say nothing about chance.
+/// Fewer runs do not rule out chance.
 const REPEATS_MIN: usize = 3;
 /// Threads of the table; the report expects the gain to grow with processors.
 const THREADS: [usize; 5] = [1, 2, 4, 8, 16];
 
 /// Reads of a quick run: a quarter to half of a second in each regime.
 const READS: [u64; 3] = [200_000, 40_000, 16_000];
-/// A full run has so many times as many.
+/// Times as many in a full run.
 const FULL: u64 = 5;
 
 /// How much to do.
 #[derive(Clone, Debug)]
 pub struct Choice {
-    /// Of the runs through the cache.
+    /// The runs through the cache.
     pub settings: Settings,
     /// Working sets of the comparison with a bare copy, in bytes.
     pub working_sets: Vec<u64>,
@@ -61,7 +61,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// All of it, each case so often, or a little more.
+    /// All cases, each at least `repeat` times.
     pub fn everything(quick: bool, repeat: usize) -> Self {
         let repeats = u32::try_from(repeat.max(REPEATS_MIN)).unwrap_or(u32::MAX);
         Self {
@@ -83,14 +83,14 @@ impl Choice {
     }
 }
 
-/// Runs everything.
+/// Runs all cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let options = session.options();
     let choice = Choice::everything(options.quick, options.repeat);
     measure(session, &choice)
 }
 
-/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+/// Runs the chosen cases. After an early end the session has the reason and what was measured.
 pub fn run_choice(session: &mut Session, choice: &Choice) {
     session.conduct(Experiment::FileCache, |session| measure(session, choice));
 }

@@ -2,7 +2,6 @@
 
 use pagewell_base::mix::{Random, mix};
 
-/// Random offsets.
 pub(super) struct Offsets {
     random: Random,
     blocks: u64,

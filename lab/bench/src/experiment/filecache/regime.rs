@@ -22,8 +22,8 @@ const WINDOW_BYTES: u64 = 8192;
 
 impl Regime {
     /// Bytes of the file. A third of the windows, so that no set of them overflows; nearly all of
-    /// the cache, so that as few reads find their window mapped as when the file is larger than
-    /// the cache, and the two differ in the reads of the device alone; twice the cache.
+    /// the cache, so that as few reads find their window mapped as with a larger file, and the two
+    /// differ in device reads alone; twice the cache.
     pub fn file_bytes(self, cache_bytes: u64) -> u64 {
         let bytes = match self {
             Self::Small => u64::from(window_slots(cache_bytes)) * WINDOW_BYTES / 3,

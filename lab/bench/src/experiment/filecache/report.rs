@@ -17,7 +17,7 @@ const COLUMNS: &str = "\
     regime | mapping | threads | CPU us/op | user | system | ops/s | hit ratio | maps/M | \
     unmaps/M | window hits | page faults/M | shoot-downs/M | reference us/op";
 
-/// The large table, and the gain by threads.
+/// The large table, and the gains by threads.
 pub(super) fn text(cells: &[Cell], settings: &Settings) -> String {
     let cache_bytes = settings.cache_bytes;
     let mut text = format!(
@@ -106,7 +106,7 @@ fn gains(cells: &[Cell]) -> String {
     Table::new(titles, 1.., lines.to_vec()).text()
 }
 
-/// A row for each mapping: windows are the baseline.
+/// A row for each mapping; windows are the baseline.
 pub(super) fn rows(cell: &Cell) -> [Row; 2] {
     Mapping::ALL.map(|mapping| row(cell, mapping))
 }
@@ -143,7 +143,7 @@ fn row(cell: &Cell, mapping: Mapping) -> Row {
         value: reference,
         unit: "us",
     });
-    // What the kernel does not show of a run is not known of all.
+    // A number that is unknown for one run is unknown for all.
     let all = |of: fn(&Shootdowns) -> Option<u64>| {
         let is_known = runs.iter().all(|run| of(&run.shootdowns).is_some());
         is_known.then(|| count(&|run| of(&run.shootdowns).unwrap_or(0)))

@@ -1,4 +1,4 @@
-//! The runs: both mappings of memory by turns, in every regime, by more and more threads.
+//! The runs: both mappings by turns, in every regime, by more and more threads.
 
 use pagewell_layers::Pattern;
 use pagewell_load::measure::Runs;
@@ -10,9 +10,9 @@ use crate::experiment::Result;
 
 /// Bytes of a read that brings a file into memory.
 const PREFILL_BYTES: u64 = 1 << 20;
-/// Reads that are compared, in each cache.
+/// Compared reads, in each cache.
 const CHECKED_READS: u64 = 2000;
-/// Random reads of each page of the cache before a file larger than it is measured.
+/// Random reads of each page of the cache before a larger file is measured.
 const SETTLING_READS: u64 = 8;
 
 impl Cell {
@@ -36,7 +36,7 @@ pub(super) struct Cell {
     pub(super) runs: [Vec<Hammered>; Mapping::ALL.len()],
 }
 
-/// What a regime is measured with.
+/// The settings of a regime's runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Memory of each cache.
@@ -55,7 +55,6 @@ pub(super) struct Pair {
     files: [File; Mapping::ALL.len()],
 }
 
-/// Fills both.
 pub(super) fn prepare_both(regime: Regime, cache_bytes: u64) -> Result<Pair> {
     let [window, direct] = Mapping::ALL;
     let files = [
@@ -66,7 +65,6 @@ pub(super) fn prepare_both(regime: Regime, cache_bytes: u64) -> Result<Pair> {
 }
 
 impl Pair {
-    /// So many threads, both mappings by turns.
     pub(super) fn measure(&mut self, threads: usize, settings: &Settings) -> Result<Cell> {
         let mut cell = Cell {
             regime: self.regime,
@@ -87,8 +85,7 @@ impl Pair {
     }
 }
 
-/// A file in a cache of its own: all of it that there is room for in memory, and some of what was
-/// read compared.
+/// A file in a cache of its own, filled as far as there is room, with some reads compared.
 pub(super) fn prepare(regime: Regime, mapping: Mapping, cache_bytes: u64) -> Result<File> {
     let pattern = Pattern::new(regime.file_bytes(cache_bytes), 41);
     let file = File::new(&pattern, mapping, cache_bytes)?;

@@ -1,4 +1,4 @@
-//! What must hold.
+//! Requirements.
 
 use pagewell_load::measure::{Spread, difference};
 use pagewell_load::report::rate;
@@ -10,7 +10,7 @@ use super::runs::Cell;
 
 /// Processor time saved where the file lies between windows and cache.
 const SAVED_MIN: f64 = 0.3;
-/// What counts as noise where both do nearly the same.
+/// Noise where both do nearly the same.
 const NOISE: f64 = 0.05;
 
 /// Counts that must hold, and whether they do.
@@ -53,7 +53,7 @@ fn name(cell: &Cell) -> String {
     format!("{}, {} threads", cell.regime.name(), cell.threads)
 }
 
-/// Mapping once costs no more, or no more than chance explains.
+/// Mapping once costs no more, but for chance.
 fn not_dearer(cell: &Cell) -> (bool, String) {
     let (window, direct) = (cpu(cell, Mapping::Window), cpu(cell, Mapping::Direct));
     let found = difference(&each(cell, Mapping::Window), &each(cell, Mapping::Direct));
@@ -78,8 +78,8 @@ fn saved(cell: &Cell) -> (bool, String) {
     )
 }
 
-/// A small file stays in its windows, and most reads of a large one need another: else the two
-/// mappings are not what is compared.
+/// A small file stays in its windows, and most reads of a large one need another: else other things
+/// than the mappings are compared.
 fn windows_mapped(cells: &[Cell], regime: Regime) -> Option<(bool, String)> {
     let of_regime = cells.iter().filter(|cell| cell.regime == regime);
     let mut runs = of_regime
@@ -100,10 +100,10 @@ fn windows_mapped(cells: &[Cell], regime: Regime) -> Option<(bool, String)> {
     ))
 }
 
-/// What a read of the device adds is the same with both mappings: the gain is mapping alone.
-/// The noise is that of the four means, each taken as the spread of its runs. With one thread: of
-/// several, those that wait for the device leave fewer processors to be interrupted, so that a
-/// change of mappings costs less where there are misses.
+/// A device read adds the same with both mappings: the gain is mapping alone. The noise is that of
+/// the four means, each taken as the spread of its runs. With one thread: several that wait for the
+/// device leave fewer processors to interrupt, so that changes of mappings cost less where there
+/// are misses.
 fn same_device(large: &Cell, other: &Cell) -> (bool, String) {
     let added = |mapping| cpu(other, mapping) - cpu(large, mapping);
     let (window, direct) = (added(Mapping::Window), added(Mapping::Direct));
@@ -123,12 +123,12 @@ fn same_device(large: &Cell, other: &Cell) -> (bool, String) {
     )
 }
 
-/// Half of the way from the lowest to the highest.
+/// Half of the range.
 fn spread(values: &[f64]) -> f64 {
     Spread::of(values).map_or(0.0, |spread| (spread.high - spread.low) / 2.0)
 }
 
-/// The time saved with one thread against the most that is saved with more.
+/// The time saved with one thread against the most saved with more.
 fn grows(large: &[&Cell]) -> Option<(bool, String)> {
     let gain = |cell: &Cell| cpu(cell, Mapping::Window) - cpu(cell, Mapping::Direct);
     let one = gain(large.iter().find(|cell| cell.threads == 1)?);

@@ -1,16 +1,14 @@
-//! Reading pages through a bounded number of windows: what the cache does *not* do, to be
-//! compared with.
+//! Reads through a bounded number of windows: what the cache does *not* do, for comparison.
 //!
-//! Solaris before segkpm reached its page cache through segmap: a region of windows of 8 KiB into
-//! which a piece of a file was mapped, and from which it was unmapped when another piece needed
-//! the window. Each change costs a system call and an interrupt on every processor that may
-//! remember the old mapping. Here the memory of the cache is a file and the windows are parts of
-//! one reserved region of addresses; one call takes the old mapping away, makes the new one and
-//! fills its page table entries, which the kernel counts as a page fault but which costs no trap.
+//! Solaris before segkpm reached its page cache through segmap: windows of 8 KiB into which a piece
+//! of a file was mapped, and from which it was unmapped when another piece needed the window. Each
+//! change costs a system call and an interrupt on every processor that may remember the old
+//! mapping. Here the memory of the cache is a file and the windows are parts of one reserved region
+//! of addresses; one call removes the old mapping, makes the new one and fills its page table
+//! entries, which the kernel counts as a page fault but which costs no trap.
 //!
-//! A window is chosen among a set of [`WAYS`] by what it is to show, oldest use first; it is
-//! kept by a count while bytes are copied out of it. Known weakness: none that matters, as it is
-//! here to be beaten; but nothing in it is slower than it has to be.
+//! A piece chooses among a set of [`WAYS`] windows, oldest use first; a count keeps a window while
+//! bytes are copied out of it. As a baseline it is no slower than it has to be.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -21,7 +19,7 @@ use pagewell_cache::PinnedPage;
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Bytes of a window, as segmap had them.
+/// Bytes of a window, as in segmap.
 const WINDOW_BYTES: usize = 8192;
 const WAYS: usize = 16;
 /// 8 GiB of them.
@@ -31,7 +29,7 @@ const WINDOWS_MAX: u32 = 1 << 20;
 struct Window {
     /// Number of the piece of memory it shows, plus one; 0 when it shows none.
     shows: u64,
-    /// How many copy out of it.
+    /// How many copies use it.
     users: u32,
     used: u64,
 }
@@ -43,7 +41,7 @@ struct Set {
     counts: WindowCounts,
 }
 
-/// What was done with windows.
+/// The use of windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WindowCounts {
     /// Reads that found their window mapped.
@@ -52,9 +50,8 @@ pub(super) struct WindowCounts {
     pub(super) unmaps: u64,
 }
 
-/// A region of windows.
 pub(super) struct Windows {
-    /// The memory that they show.
+    /// The memory of the cache.
     file: OwnedFd,
     base: NonNull<u8>,
     sets: Box<[Mutex<Set>]>,
@@ -83,7 +80,7 @@ impl Windows {
         })
     }
 
-    /// Copies all of what is pinned to `target`.
+    /// Copies all pinned bytes to `target`.
     ///
     /// # Safety
     /// It is pinned in the cache whose memory these windows show.
@@ -113,7 +110,6 @@ impl Windows {
         Ok(())
     }
 
-    /// What was done so far.
     pub(super) fn counts(&self) -> WindowCounts {
         let mut all = WindowCounts::default();
         for set in &self.sets {
@@ -158,7 +154,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Turns the window that was not used for longest to another piece.
+    /// Maps another piece at the window with the oldest use.
     fn turn(&self, set: &mut Set, index: usize, piece: u64) -> Result<Option<usize>, Errno> {
         let free = set.windows.iter().enumerate();
         let free = free.filter(|(_, window)| window.users == 0);

@@ -14,19 +14,18 @@ use crate::experiment::{Mode, Phase, Result, Row, Session};
 const MIB: u64 = 1 << 20;
 /// What the report's dd and cp read.
 pub(super) const REPORT_BYTES: u64 = 1 << 30;
-/// A second on the wall is so many of the drive: 2 KiB take 66 us on the wall, well above what a
-/// change of threads takes.
+/// The drive's clock runs this many times as fast as the wall's: 2 KiB take 66 us on the wall, well
+/// above a change of threads.
 const SPEED: f64 = 10.0;
-/// Smaller than the file, so that memory must be given back all the time.
+/// Smaller than the file, so that memory is given back all the time.
 const CACHE_BYTES: u64 = 64 * MIB;
 /// Seconds of the report: command, baseline, enhanced.
 pub(super) const REPORT: [(&str, f64, f64); 2] =
     [("dd", 364.996, 190.065), ("cp", 363.944, 186.583)];
-/// Requests in the report after the change: by dd itself, and by its read-ahead.
+/// Requests of the report after the change: by dd itself, and by its read-ahead.
 const REPORT_READER: f64 = 13.0;
 const REPORT_AHEAD: f64 = 65_694.0;
 
-/// What is read.
 #[derive(Clone, Copy, Debug)]
 struct Copy {
     command: &'static str,
@@ -41,7 +40,6 @@ impl Copy {
     }
 }
 
-/// Runs the cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let file_bytes = session.options().amount(64 * MIB, REPORT_BYTES);
     let copy = |command, io_bytes| Copy {
@@ -86,7 +84,7 @@ fn once(session: &Session, copy: Copy, variant: &Variant) -> Result<Run> {
     rig.run(vec![job], None, session.deadline())
 }
 
-/// How exact the drive was, and the sizes of its requests as dtrace showed them.
+/// How exact the drive was, and the sizes of its requests in the form of dtrace.
 fn describe(session: &mut Session, runs: &[Run]) {
     let [baseline, report, enhanced, ..] = runs else {
         return;
@@ -135,7 +133,7 @@ fn referred(row: Row, copy: Copy) -> Row {
     }
 }
 
-/// What must hold for dd: baseline, HSFS rule and enhanced are the first three runs.
+/// Requirements for dd: baseline, HSFS rule and enhanced are the first three runs.
 fn judge(session: &mut Session, copy: Copy, runs: &[Run]) {
     let [baseline, report, enhanced, ..] = runs else {
         return;

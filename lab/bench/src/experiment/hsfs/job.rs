@@ -1,4 +1,4 @@
-//! What reads: jobs that run at the same time, each a thread with its own list of reads.
+//! Jobs that read at the same time, each a thread with its own list of reads.
 
 use std::time::{Duration, Instant};
 
@@ -17,17 +17,15 @@ pub(super) struct Job {
     pub(super) reads: Box<dyn Iterator<Item = Read> + Send>,
 }
 
-/// One read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) offset: u64,
     pub(super) length: usize,
     pub(super) issuer: Issuer,
-    /// Where the file lies, when there are many on the device.
+    /// The extent of the file, if the device has many.
     pub(super) bounds: Option<Bounds>,
 }
 
-/// What a job did.
 #[derive(Clone, Debug)]
 pub(super) struct Stream {
     pub(super) name: String,
@@ -35,18 +33,18 @@ pub(super) struct Stream {
     pub(super) bytes: u64,
     /// On the wall's clock.
     pub(super) latency: Latency,
-    /// Their sum.
+    /// The sum of the latencies.
     pub(super) busy: Duration,
     /// Bytes, by when their reads ended.
     pub(super) timeline: Timeline,
 }
 
-/// One word of each so many bytes is compared with what it must be. The words of a device are all
-/// different, so a sector from the wrong place is found, at a cost that no run notices.
+/// One word of each so many bytes is compared with what it must be. All words of a device differ,
+/// so a sector from the wrong place is found, at no measurable cost.
 const CHECKED_EVERY: usize = 512;
 
 impl Job {
-    /// Reads from `start` to `start + length` in order, and again from the start without end.
+    /// Reads from `start` to `start + length` in order, again and again.
     pub(super) fn sequential(name: &str, start: u64, length: u64, io_bytes: usize) -> Self {
         let count = (length / io_bytes as u64).max(1);
         let reads = (0u64..).map(move |index| start + index % count * io_bytes as u64);
@@ -58,7 +56,7 @@ impl Job {
         Self::sequential(name, 0, length, io_bytes).take(length / io_bytes as u64)
     }
 
-    /// Reads at random multiples of the length of a read, always the same ones for a seed.
+    /// Reads at random multiples of the length of a read, the same ones for a seed.
     pub(super) fn random(name: &str, start: u64, length: u64, io_bytes: usize, seed: u64) -> Self {
         let count = (length / io_bytes as u64).max(1);
         let mut random = Random(seed);
@@ -80,7 +78,6 @@ impl Job {
         }
     }
 
-    /// Only the first so many reads.
     pub(super) fn take(mut self, count: u64) -> Self {
         self.reads = Box::new(
             self.reads
@@ -90,7 +87,7 @@ impl Job {
     }
 }
 
-/// Runs jobs until they are done or `limit` has come. After `deadline` nothing is worth anything.
+/// Runs jobs until they are done or `limit` comes; an error after `deadline`.
 pub(super) fn run_jobs(
     rig: &Rig,
     jobs: Vec<Job>,
@@ -141,7 +138,7 @@ fn run_job(rig: &Rig, job: Job, limit: Option<Instant>, deadline: Instant) -> Re
         stream.operations += 1;
         stream.bytes += read.length as u64;
         check(rig, read.offset, &buffer)?;
-        // The read that crosses the limit counts: the time of the run and of the drive has it.
+        // The read across the limit counts: the times of run and drive include it.
         if limit.is_some_and(|limit| end > limit) {
             break;
         }

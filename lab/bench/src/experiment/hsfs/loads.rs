@@ -1,8 +1,8 @@
 //! The twelve cases of filebench in the report.
 //!
-//! The report ran each for 302 s on files of 1 GB. Loads that are random run for a number of
-//! operations here, the same places in all modes; streams that compete run for a time, so that
-//! one that starves is seen.
+//! The report ran each for 302 s on files of 1 GB. Here random loads run for a number of
+//! operations, at the same places in all modes; competing streams run for a time, so that a
+//! starving one shows.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const MIB: u64 = 1 << 20;
 const FILES: u64 = 3;
 const FILE_BYTES: u64 = 1 << 30;
 const CACHE_BYTES: u64 = 64 * MIB;
-/// Requests that a drive takes that is no DVD.
+/// Requests at a time of a drive which is no DVD.
 const DEEP: u32 = 4;
 /// Readers of the random loads.
 const THREADS: u64 = 16;
@@ -36,7 +36,7 @@ enum Kind {
     Mixed,
 }
 
-/// How long, and how fast the drive's clock runs.
+/// How long, and the speed of the drive's clock.
 #[derive(Clone, Copy, Debug)]
 struct Amount {
     speed: f64,
@@ -98,7 +98,7 @@ impl Load {
             Kind::Streams => (1..=FILES)
                 .map(|file| Job::sequential(&format!("seqread{file}"), start(file), FILE_BYTES, io))
                 .collect(),
-            // Small ones share the first file, long ones have a file each.
+            // Small reads share the first file, long ones have a file each.
             Kind::Mixed => vec![
                 Job::random("rand1", start(1), FILE_BYTES, 8192, 1),
                 Job::sequential("seq", start(1), FILE_BYTES, 8192),
@@ -109,7 +109,7 @@ impl Load {
     }
 
     /// Random loads end with their operations: about 70 s of the drive for small reads, more for
-    /// long ones, which the baseline takes apart. Single streams end with their bytes.
+    /// long ones, which the baseline cuts. Single streams end with their bytes.
     fn amount(&self, quick: bool) -> Amount {
         let part = if quick { 1 } else { 4 };
         let operations = |count: u64| Some(count * part);
@@ -128,7 +128,6 @@ impl Load {
     }
 }
 
-/// Runs the cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let both = [Variant::BASELINE, Variant::ENHANCED];
     for load in &LOADS {
@@ -188,7 +187,7 @@ fn once(session: &Session, load: &Load, variant: &Variant, queue_depth: u32) -> 
     rig.run(jobs, amount.limit, session.deadline())
 }
 
-/// A drive that takes several requests must get them: nothing is locked while one waits.
+/// A drive that takes several requests must get them: no lock is held while one waits.
 fn deep(session: &mut Session, load: &Load) -> Result<()> {
     let name = load.name();
     session.step(&format!("{name}, a drive that takes {DEEP}"))?;
@@ -258,7 +257,7 @@ fn judge(session: &mut Session, load: &Load, baseline: &Run, enhanced: &Run) {
     }
 }
 
-/// As filebench printed it in 2007: a line for each stream, then the sum.
+/// In the form of filebench in 2007: a line for each stream, then the sum.
 fn filebench(session: &mut Session, load: &Load, run: &Run, mode: &str) {
     let seconds = run.seconds().max(1e-9);
     let mut text = format!("{}, {mode}:\n", load.name());

@@ -1,11 +1,10 @@
 //! Files on a DVD, read in small pieces.
 //!
-//! The report: OpenSolaris bug 6588256, "HSFS performance needs a boost". A DVD that gives
-//! 8.5 MB/s gave 3.4, because it was read by 2 KiB, one request at a time; a C-LOOK elevator with
-//! merging and read-ahead halved the time of a copy. Here the drive is modelled
-//! ([`pagewell_layers::Model`], preset `dvd`), its clock runs faster than the wall's, in all
-//! modes alike, and the cache in front of it has its mechanisms off, as the report had them, on,
-//! and each off alone.
+//! The report: OpenSolaris bug 6588256, "HSFS performance needs a boost". A DVD of 8.5 MB/s gave
+//! 3.4, because reads had 2 KiB, one request at a time; a C-LOOK elevator with merging and
+//! read-ahead halved the time of a copy. Here the drive is modelled ([`pagewell_layers::Model`],
+//! preset `dvd`) with a clock that is faster than the wall's in all modes alike, and the cache in
+//! front of it has its mechanisms off, as the report had them, on, and each off alone.
 
 mod copying;
 mod job;
@@ -21,7 +20,7 @@ mod warmth;
 
 use super::{Result, Session};
 
-/// Runs the experiment.
+/// Runs all cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     copying::run(session)?;
     walking::run(session)?;

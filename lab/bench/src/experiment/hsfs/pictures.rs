@@ -1,4 +1,4 @@
-//! What the runs looked like, beside what the report says.
+//! Pictures of the runs, beside the report.
 
 use pagewell_layers::SizeHistogram;
 use pagewell_load::measure::{Better, number};
@@ -10,8 +10,8 @@ use crate::experiment::{Axis, Picture, Role, Row, Session};
 
 const MEGABYTE: f64 = 1e6;
 const MIB: f64 = 1_048_576.0;
-/// Requests of the report's dd by the lower end of their size, before and after: those of dd and
-/// those of its read-ahead together.
+/// Requests of the report's dd by the lower end of their size, before and after: those of dd and of
+/// its read-ahead together.
 const REPORT_BEFORE: [(usize, u64); 1] = [(2048, 524_288)];
 const REPORT_AFTER: [(usize, u64); 5] = [
     (4096, 2),
@@ -21,10 +21,10 @@ const REPORT_AFTER: [(usize, u64); 5] = [
     (24_576, 7),
 ];
 
-/// None is as long.
+/// Longer than all of them.
 const REPORT_BYTES_MAX: usize = 32 << 10;
 
-/// The rates at which programs read, which do not depend on how much they read.
+/// The rates at which programs read, whatever the amount.
 pub(super) fn compare_rates(session: &mut Session) {
     let tasks = copying::REPORT.map(|(name, ..)| name).into_iter();
     let tasks = tasks.chain(walking::REPORT.map(|(name, ..)| name));

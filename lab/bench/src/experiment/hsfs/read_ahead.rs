@@ -1,4 +1,4 @@
-//! The read-ahead of OpenSolaris HSFS (change 6588256), replayed to be compared with.
+//! The read-ahead of OpenSolaris HSFS (change 6588256), as a baseline.
 //!
 //! # Problem
 //!
@@ -6,28 +6,28 @@
 //!
 //! # Rule
 //!
-//! Everything is counted in pages of 4 KiB. Of each file three numbers are kept: where the last
-//! read ended, how many reads in a row were adjacent, and the read-ahead in pages.
+//! Everything is counted in pages of 4 KiB. Each file has three numbers: the end of the last read,
+//! the adjacent reads in a row, and the read-ahead in pages.
 //!
-//! - A page that begins at the previous end, or reaches over it, is sequential. After more than
-//!   two of them each further one adds a page of read-ahead, up to 4: 0, 0, 1, 2, 3, 4, 4.
+//! - A page that begins at the previous end, or reaches over it, is sequential. After more than two
+//!   of them each further one adds a page of read-ahead, up to 4: 0, 0, 1, 2, 3, 4, 4.
 //! - Any other page takes one off.
-//! - Read-ahead is issued only when a page was *found* (a miss means memory is short or the
-//!   reader is faster), ends where the reader is now, and the next page is neither past the end
-//!   nor there. What is there cannot be seen from here, so the rule remembers what it asked for.
+//! - Read-ahead is issued only when a page was *found* (a miss means memory is short or the reader
+//!   is faster), ends where the reader is now, and the next page is neither past the end nor there.
+//!   Whether it is there cannot be seen from here, so the rule remembers what it asked for.
 //!
-//! A page that is on its way was found. What the rule asked for last is not evicted before it is
-//! read, so a reader that has to wait inside of it has met a page on its way. A miss of several
-//! pages is one request of the reader: its first page is the miss, and the others are found.
+//! A page in flight was found. What the rule asked for last is not evicted before it is read, so a
+//! reader that waits inside of it has met a page in flight. A miss of several pages is one request
+//! of the reader: its first page is the miss, and the others are found.
 //!
 //! # Weaknesses
 //!
-//! One stream for each file: two readers of one file destroy each other's count. At most
-//! 16 KiB at a time, and only when the reader has come to the end of them: depth one. Every hit has
-//! to be told. A reader of pages that never finds one never gets any read-ahead.
+//! One stream for each file: two readers destroy each other's count. At most 16 KiB at a time, and
+//! only when the reader has come to their end: depth one. Every hit has to be told. A reader of
+//! pages that never finds one never gets any read-ahead.
 //!
-//! Left out is what HSFS did when it got no memory, set all numbers to zero: no cache of the
-//! experiment is as small as that.
+//! Left out is that HSFS set all numbers to zero when it got no memory: no cache of the experiment
+//! is as small.
 
 use std::ops::Range;
 
@@ -60,12 +60,12 @@ impl ReadAhead {
         }
     }
 
-    /// Whether a page is of what was asked for last.
+    /// Whether the rule asked for a page last.
     pub(super) fn has_asked(&self, page: u64) -> bool {
         self.asked.contains(&page)
     }
 
-    /// Tells of a page that was read to its end, and whether it was in memory or on its way. Says
+    /// Takes a page that was read to its end, and whether it was in memory or in flight. Returns
     /// what to fetch.
     pub(super) fn page(&mut self, page: Range<u64>, found: bool) -> Option<Range<u64>> {
         self.count(page);

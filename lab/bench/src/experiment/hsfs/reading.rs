@@ -1,6 +1,6 @@
-//! How a read reaches the cache: as it is, or in the pieces in which HSFS made it.
+//! How a read reaches the cache: whole, or in the pieces of HSFS.
 //!
-//! The engine knows nothing of this. What an old system did before its cache is done here, with
+//! The engine knows nothing of this: the work of an old system before its cache is done here, with
 //! reads that every caller can make.
 
 use pagewell_cache::{CachedDevice, ReadMode};
@@ -9,9 +9,9 @@ use pagewell_counters::names::COPIED_BYTES;
 use super::read_ahead::ReadAhead;
 use crate::experiment::Result;
 
-/// A page of the processor in the report: two sectors of a disc.
+/// A page of the report's processor: two sectors of a disc.
 pub(super) const PAGE_BYTES: u64 = 4096;
-/// What a read of HSFS saw of a file at a time.
+/// HSFS saw so much of a file in one read.
 const SEGMENT_BYTES: u64 = 8192;
 
 /// The pieces of a read.
@@ -25,12 +25,11 @@ pub(super) enum Pieces {
     Segments,
 }
 
-/// The reads of one job.
 pub(super) struct Reader<'a> {
     device: &'a CachedDevice,
     pieces: Pieces,
     read_ahead: ReadAhead,
-    /// Where the last piece ended.
+    /// The end of the last piece.
     end: u64,
 }
 
@@ -44,7 +43,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Fills `target` with the bytes from `offset`.
     pub(super) fn read(&mut self, offset: u64, target: &mut [u8], mode: ReadMode) -> Result<()> {
         match self.pieces {
             Pieces::Whole => Ok(self.device.read_at(offset, target, mode)?),
@@ -57,7 +55,7 @@ impl<'a> Reader<'a> {
         for (at, piece) in pieces(offset, target, PAGE_BYTES) {
             let start = at - at % PAGE_BYTES;
             let length = PAGE_BYTES.min(self.device.length_bytes() - start) as usize;
-            // All of a page comes, also when a part is wanted.
+            // All of a page comes, even if only a part is wanted.
             let page = self.device.pin(start, length, mode)?;
             let inside = (at - start) as usize;
             piece.copy_from_slice(&page[inside..inside + piece.len()]);
@@ -71,7 +69,7 @@ impl<'a> Reader<'a> {
             let (mut at, mut rest) = (start, segment);
             while !rest.is_empty() {
                 let in_page = (PAGE_BYTES - at % PAGE_BYTES) as usize;
-                // The first page that is missing brings the others along.
+                // The first missing page brings the others along.
                 let is_expected = self.is_expected(at);
                 let count = match is_expected {
                     true => rest.len().min(in_page),
@@ -88,15 +86,15 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Whether a page must be in memory or on its way: the read-ahead has asked for it, or a part
-    /// of it was read last.
+    /// Whether a page must be in memory or in flight: the read-ahead has asked for it, or a part of
+    /// it was read last.
     fn is_expected(&self, at: u64) -> bool {
         let page = at - at % PAGE_BYTES;
         self.read_ahead.has_asked(page) || (page < self.end && self.end < page + PAGE_BYTES)
     }
 
-    /// Tells the read-ahead of the pages that were read to their ends, as sequential readers read
-    /// all of them, and has fetched what it asks for. `found` is of the first page.
+    /// Gives the read-ahead the pages that were read to their ends, as sequential readers do, and
+    /// fetches what it asks for. `found` is of the first page.
     fn tell(&mut self, at: u64, end: u64, found: bool) {
         self.end = end;
         let length_bytes = self.device.length_bytes();
@@ -114,7 +112,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Cuts a target at multiples of so many bytes: each piece, and where it lies.
+/// Cuts a target at multiples of so many bytes: each piece, and its place.
 fn pieces(offset: u64, target: &mut [u8], bytes: u64) -> impl Iterator<Item = (u64, &mut [u8])> {
     let (mut at, mut rest) = (offset, target);
     std::iter::from_fn(move || {

@@ -4,11 +4,10 @@
 //!   reader ──> cache ──> Stats ──> Model (dvd) ──> Pattern
 //! ```
 //!
-//! **Clock.** The drive runs `speed` times as fast as a real one, the host does not. So the
-//! seconds of a run are those that the drive was busy, on its own clock, and those that it was
-//! not, on the host's: what a drive of true speed would have taken with this host. The plain
-//! product of the wall's seconds and the speed, which makes the host look `speed` times slower
-//! and so the baseline worse, stands beside it.
+//! **Clock.** The drive runs `speed` times as fast as a real one, the host does not. So the seconds
+//! of a run are those that the drive was busy, on its own clock, and the rest on the host's: as a
+//! drive of true speed would take with this host. The plain product of the wall's seconds and the
+//! speed stands beside it; it makes the host look `speed` times slower, and the baseline worse.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,7 +26,6 @@ use super::reading::Pieces;
 use super::variant::Variant;
 use crate::experiment::{Result, system};
 
-/// Other seeds give other bytes; nothing depends on them.
 const SEED: u64 = 6_588_256;
 
 /// A drive of some length behind a cache.
@@ -36,11 +34,10 @@ pub(super) struct Setup {
     pub(super) length_bytes: u64,
     pub(super) cache_bytes: u64,
     pub(super) speed: f64,
-    /// Requests that the drive takes at a time; a DVD takes one.
+    /// Requests at a time; a DVD takes one.
     pub(super) queue_depth: u32,
 }
 
-/// See the module's text.
 pub(super) struct Rig {
     pub(super) device: CachedDevice,
     pub(super) pattern: Pattern,
@@ -50,7 +47,6 @@ pub(super) struct Rig {
     model: Arc<Model>,
 }
 
-/// What one run did.
 pub(super) struct Run {
     pub(super) wall: Duration,
     pub(super) busy: Duration,
@@ -89,8 +85,8 @@ impl Rig {
         })
     }
 
-    /// Runs jobs at the same time, each on a thread, for so long on the drive's clock or until
-    /// all are done.
+    /// Runs jobs at the same time, each on a thread, until all are done or for `limit` on the
+    /// drive's clock.
     pub(super) fn run(
         &self,
         jobs: Vec<Job>,
@@ -106,7 +102,7 @@ impl Rig {
         let after = self.model.totals();
         Ok(Run {
             wall,
-            // What was still under way at the end has been counted whole.
+            // Work under way at the end was counted whole.
             busy: (after.busy - totals.busy).min(wall.mul_f64(self.speed)),
             speed: self.speed,
             media_rate: self.model.parameters().media_bytes_per_second,
@@ -125,7 +121,7 @@ impl Rig {
 }
 
 impl Run {
-    /// Seconds with a drive of true speed; see the module's text.
+    /// Seconds with a drive of true speed.
     pub(super) fn seconds(&self) -> f64 {
         let idle = self.wall.as_secs_f64() - self.busy.as_secs_f64() / self.speed;
         self.busy.as_secs_f64() + idle.max(0.0)
@@ -139,7 +135,7 @@ impl Run {
         self.streams.iter().map(|stream| stream.bytes).sum()
     }
 
-    /// Bytes that the application got per second.
+    /// Bytes per second for the application.
     pub(super) fn rate(&self) -> f64 {
         number(self.bytes()) / self.seconds().max(1e-9)
     }
@@ -170,19 +166,19 @@ impl Run {
         all
     }
 
-    /// Operations under way on average: the sum of all latencies over the time.
+    /// Mean operations under way: the sum of all latencies over the time.
     pub(super) fn waiting(&self) -> f64 {
         let busy = self.streams.iter().map(|stream| stream.busy.as_secs_f64());
         busy.sum::<f64>() / self.wall.as_secs_f64().max(1e-9)
     }
 
-    /// Host time between the end of a request and the start of the next, in microseconds.
+    /// Host time between the end of a request and the next start, in microseconds.
     pub(super) fn host_micro_per_request(&self) -> f64 {
         let idle = self.wall.as_secs_f64() - self.busy.as_secs_f64() / self.speed;
         idle * 1e6 / number(self.device.requests().max(1))
     }
 
-    /// Least bytes of a stream over the most.
+    /// The least bytes of a stream over the most.
     pub(super) fn fairness(&self) -> f64 {
         let rates = || self.streams.iter().map(|stream| number(stream.bytes));
         rates().fold(f64::INFINITY, f64::min) / rates().fold(1.0, f64::max)

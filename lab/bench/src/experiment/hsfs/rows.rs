@@ -1,4 +1,4 @@
-//! From runs to rows.
+//! Rows of runs.
 
 use pagewell_device::Issuer;
 use pagewell_load::measure::{Quantiles, number};
@@ -8,7 +8,7 @@ use super::rig::Run;
 use super::variant::Variant;
 use crate::experiment::{DeviceUse, Figure, Phase, Reference, Result, Row, Session};
 
-/// What people look at in a case.
+/// The number for people in a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Look {
     /// The time of a task.
@@ -17,7 +17,7 @@ pub(super) enum Look {
     Operations,
 }
 
-/// The row of a case: the last run stands for the counts of all.
+/// The row of a case, with the counts of the last run.
 pub(super) fn row(case: &str, variant: &Variant, phase: Phase, look: Look, runs: &[Run]) -> Row {
     let mut row = Row::new(case, variant.mode, phase);
     row.variant = variant.name.map(str::to_owned);
@@ -45,8 +45,8 @@ pub(super) fn row(case: &str, variant: &Variant, phase: Phase, look: Look, runs:
     row
 }
 
-/// Runs each variant once in each repeat, in turn, and keeps a row for each. Gives the runs of each
-/// repeat, in the order of the variants.
+/// Runs each variant once in each repeat, in turn, and keeps a row for each. Returns the runs of
+/// each repeat, in the order of the variants.
 pub(super) fn interleave(
     session: &mut Session,
     name: &str,
@@ -66,7 +66,7 @@ pub(super) fn interleave(
         Ok(())
     };
     let ended = measure();
-    // Also when it ended early.
+    // Also after an early end.
     let measured = variants
         .iter()
         .zip(&runs)
@@ -78,7 +78,6 @@ pub(super) fn interleave(
     Ok((0..repeats).map(of_repeat).collect())
 }
 
-/// The report's number.
 pub(super) fn reference(mut row: Row, value: f64, unit: &'static str) -> Row {
     row.reference = Some(Reference { value, unit });
     row

@@ -7,10 +7,9 @@ use pagewell_cache::{CacheOptions, ReadAheadRule};
 use super::reading::Pieces;
 use crate::experiment::{Mode, SECTOR_BYTES, baseline};
 
-/// Transfers of the drive in the report.
+/// The longest transfer of the report's drive.
 const REPORT_TRANSFER_BYTES: u64 = 16 << 10;
 
-/// One way to set the cache up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Variant {
     pub(super) mode: Mode,
@@ -38,7 +37,7 @@ impl Variant {
     pub(super) const REPORT: Self = Self {
         pieces: Pieces::Segments,
         ..Self::without("HSFS rule", |options| {
-            // The reader reads ahead by itself.
+            // The reader itself reads ahead.
             options.read_ahead = ReadAheadRule::Off;
             options.request_bytes_max = REPORT_TRANSFER_BYTES;
         })
@@ -66,8 +65,8 @@ impl Variant {
         }
     }
 
-    /// The settings of a cache of this size before a device whose clock runs `speed` times as
-    /// fast: deadlines shrink with it.
+    /// The settings of a cache of this size before a device whose clock runs `speed` times as fast:
+    /// deadlines shrink.
     pub(super) fn options(&self, size_bytes: u64, speed: f64) -> CacheOptions {
         let mut options = CacheOptions::new(size_bytes);
         (self.change)(&mut options);
@@ -79,7 +78,7 @@ impl Variant {
         options
     }
 
-    /// What it is called in notes.
+    /// Its name in notes.
     pub(super) fn label(&self) -> &'static str {
         self.name.unwrap_or(self.mode.name())
     }

@@ -1,10 +1,10 @@
 //! Many files: tar and cpio over a disc.
 //!
-//! The disc is a layout without content: directories of one sector, files behind them. The files
-//! of a directory lie together, in an order that has nothing to do with their names, as mastering
-//! programs leave them. tar reads a directory by names and so jumps about in it; cpio was fed by
-//! find and takes the files as they lie. Both read the sector of each directory when they come to
-//! it. The cache gets the bounds of the file that is read, as from the readers of images.
+//! The disc is a layout without content: directories of one sector, files behind them. The files of
+//! a directory lie together, in an order unrelated to their names, as mastering programs leave
+//! them. tar reads a directory by names and so jumps about in it; cpio was fed by find and takes
+//! files in their order on the disc. Both read the sector of each directory first. The cache gets
+//! the bounds of each file, as from the readers of images.
 
 use pagewell_base::mix::Random;
 use pagewell_cache::Bounds;
@@ -23,20 +23,19 @@ const FILES_PER_DIRECTORY: u64 = 40;
 const BLOCK_BYTES: u64 = 8192;
 const CACHE_BYTES: u64 = 32 << 20;
 const SPEED: f64 = 20.0;
-/// What the report's programs read: 6,944,256 blocks of 512 bytes, as cpio said.
+/// Bytes of the report's programs: 6,944,256 blocks of 512, as cpio said.
 pub(super) const REPORT_BYTES: u64 = 6_944_256 * 512;
 /// Seconds of the report: program, before, after.
 pub(super) const REPORT: [(&str, f64, f64); 2] =
     [("tar", 5216.636, 4771.187), ("cpio", 2175.867, 1702.953)];
 
-/// A file's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Extent {
     offset: u64,
     length: u64,
 }
 
-/// A directory: its sector, and its files as they lie.
+/// A directory: its sector, and its files in their order on the disc.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Directory {
     sector: u64,
@@ -50,7 +49,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Sizes from 1 KiB to 512 KiB, as many between each power of two and the next.
+    /// Sizes from 1 KiB to 512 KiB, as many in each power of two.
     fn new(directories: u64) -> Self {
         let mut random = Random(1);
         let mut at = directories * SECTOR_BYTES;
@@ -117,7 +116,6 @@ impl Layout {
     }
 }
 
-/// Runs the cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     let layout = Layout::new(session.options().amount(12, 100));
     session.note(format!(

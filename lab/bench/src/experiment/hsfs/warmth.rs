@@ -1,8 +1,8 @@
-//! What the cache is worth once it is warm, and what a stream leaves of it.
+//! The worth of a warm cache, and what a stream leaves of it.
 //!
-//! The report's single streams ran at up to 268 MB/s, more than any DVD gives: the file was read
-//! again from memory, which the baseline of the report did not keep. Here the passes are rows of
-//! their own. And a stream much longer than the cache must leave what others use.
+//! The report's single streams ran at up to 268 MB/s, more than any DVD gives: the file came from
+//! memory, which the report's baseline did not keep. Here each pass has rows of its own. And a
+//! stream much longer than the cache must leave what others use.
 
 use std::sync::Arc;
 
@@ -22,7 +22,6 @@ const MIB: u64 = 1 << 20;
 const SPEED: f64 = 20.0;
 const IO_BYTES: usize = 8192;
 
-/// Runs the cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     passes(session)?;
     free_behind(session)
@@ -65,8 +64,7 @@ fn passes(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// A stream of many times the cache over a small warm set. Nothing here depends on the drive, so
-/// there is none.
+/// A stream of many times the cache over a small warm set; no drive is needed.
 fn free_behind(session: &mut Session) -> Result<()> {
     let quick = (32 * MIB, 8 * MIB, 512 * MIB);
     let full = (256 * MIB, 64 * MIB, 4096 * MIB);
@@ -99,7 +97,7 @@ fn free_behind(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Which part of the first `warm` bytes, read three times at random before, is in memory after
+/// The part of the first `warm` bytes, read three times at random before, that is in memory after
 /// the rest was read in order.
 fn kept(device: &CachedDevice, warm: u64, stream: u64) -> Result<f64> {
     let mut buffer = vec![0; IO_BYTES];
@@ -119,7 +117,7 @@ fn kept(device: &CachedDevice, warm: u64, stream: u64) -> Result<f64> {
     for offset in (warm..warm + stream).step_by(long.len()) {
         device.read_at(offset, &mut long, ReadMode::WAIT)?;
     }
-    // From behind, and each page once, so that looking brings nothing in that is looked at later.
+    // From behind, and each page once, so that no look fetches what a later look finds.
     let pages = warm / pagewell_cache::PAGE_BYTES as u64;
     let mut found = 0;
     for page in (0..pages).rev() {

@@ -1,5 +1,5 @@
-//! The table of the report: each workload, baseline and enhanced, with few server threads and
-//! with many.
+//! The table of the report: each workload, baseline and enhanced, with few server threads and with
+//! many.
 
 use pagewell_source_nfs::ReadAhead;
 
@@ -8,11 +8,11 @@ use super::run::{Memory, Place, Setting};
 use super::workload::Workload;
 use crate::experiment::{Mode, Phase, Result};
 
-/// Blocks that are read ahead on the mount with many threads, as in the report.
+/// Read-ahead in blocks on the mount with many threads, as in the report.
 const READ_AHEAD_MANY: u32 = 8;
 /// The default of the report's client.
 const READ_AHEAD_FEW: u32 = 1;
-/// Passes over the file: the first finds nothing, the second everything.
+/// Passes over the file: the first finds nothing, the second all.
 const PASSES: u64 = 2;
 
 /// A server and a mount of the report.
@@ -35,7 +35,7 @@ impl Configuration {
         }
     }
 
-    /// For people; the threads of a server that is not ours are not known.
+    /// For people, without the threads of a foreign server.
     pub(super) fn name(self, ours: bool) -> String {
         let threads = if ours {
             format!("{} threads, ", self.threads())
@@ -57,13 +57,12 @@ impl Configuration {
     }
 }
 
-/// One cell.
 pub(super) struct Case {
     pub(super) workload: Workload,
     pub(super) configuration: Configuration,
     pub(super) mode: Mode,
     pub(super) memory: Memory,
-    /// Runs of each phase: what is new, and, for reads, the same again.
+    /// Runs of each phase: new, and, for reads, the same again.
     pub(super) phases: Vec<(Phase, Vec<Recording>)>,
 }
 
@@ -80,7 +79,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Random writes of 4 KiB with the cache that a mount has.
+/// Random writes of 4 KiB with the cache of a usual mount.
 pub(super) fn usual_cases() -> Vec<Case> {
     let (workload, few) = (Workload::RANDOM_WRITE_SMALL, Configuration::Few);
     let case = |mode| Case::new(workload, few, mode, Memory::Usual);
@@ -104,7 +103,7 @@ impl Case {
     fn new(workload: Workload, configuration: Configuration, mode: Mode, memory: Memory) -> Self {
         let phases = match (workload.writes, workload.random) {
             (true, _) => &[Phase::Cold][..],
-            // Reads in random order warm the cache while they go on.
+            // Random reads warm the cache gradually.
             (false, true) => &[Phase::Warming, Phase::Warm],
             (false, false) => &[Phase::Cold, Phase::Warm],
         };
@@ -118,7 +117,6 @@ impl Case {
         }
     }
 
-    /// For people.
     pub(super) fn name(&self, ours: bool) -> String {
         let memory = match self.memory {
             Memory::Whole => "",
@@ -131,7 +129,6 @@ impl Case {
         )
     }
 
-    /// One more run.
     pub(super) fn run(&mut self, place: &Place) -> Result<()> {
         let setting = Setting {
             mode: self.mode,
@@ -156,7 +153,6 @@ impl Case {
         self.phases.first().map_or(&[], |(_, runs)| runs)
     }
 
-    /// All runs.
     pub(super) fn all(&self) -> impl Iterator<Item = &Recording> {
         self.phases.iter().flat_map(|(_, runs)| runs)
     }

@@ -1,4 +1,4 @@
-//! One file of a file system as a program uses it: opened, read or written in blocks, closed.
+//! One file as a program uses it: opened, read or written in blocks, closed.
 
 use pagewell_fs::{
     Call, CreateMode, Credentials, FileId, FileSystem, Opened, SetAttributes, Stability,
@@ -10,7 +10,6 @@ use super::recording::Recording;
 use super::workload::{fill, is_right};
 use crate::experiment::{Error, Result};
 
-/// An open file.
 pub(super) struct OpenedFile<'a> {
     filesystem: &'a dyn FileSystem,
     credentials: &'a Credentials,
@@ -20,7 +19,7 @@ pub(super) struct OpenedFile<'a> {
     _opened: Opened,
 }
 
-/// The user that calls are made for.
+/// The user of the calls.
 pub(super) fn credentials() -> Credentials {
     let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
     Credentials::new(uid.as_raw(), gid.as_raw(), &[])
@@ -35,10 +34,10 @@ fn call(credentials: &Credentials) -> Call<'_> {
     Call::new(credentials, true)
 }
 
-/// Removes a file of the root directory, if it is there.
+/// Removes a file of the root directory, if it exists.
 pub(super) fn remove(filesystem: &dyn FileSystem, credentials: &Credentials, name: &str) {
     let root = filesystem.root();
-    // What cannot be removed disturbs no run: names are new for each.
+    // A remaining file disturbs no run: each has new names.
     let _ = filesystem.remove(&call(credentials), &root, name.as_bytes());
 }
 
@@ -91,13 +90,13 @@ impl<'a> OpenedFile<'a> {
         })
     }
 
-    /// Has writes go as those of the report's client.
+    /// Lets writes go as those of the report's client.
     pub(super) fn through_blocks(self, url: &Url) -> Result<Self> {
         let old = Some(old_client::open(url, self.id)?);
         Ok(Self { old, ..self })
     }
 
-    /// Adds to a recording what writes of old have cost.
+    /// Adds the costs of such writes to a recording.
     pub(super) fn record(&self, recording: &mut Recording) {
         let Some(old) = &self.old else {
             return;
@@ -107,7 +106,7 @@ impl<'a> OpenedFile<'a> {
         recording.data = (joined, recording.latencies.len() as u64 - joined);
     }
 
-    /// Reads a whole block, as pread(2) does, and looks whether it is the right one.
+    /// Reads a whole block, as pread(2) does, and checks it.
     pub(super) fn read(&self, block: &mut [u8], offset: u64, seed: u64) -> Result<()> {
         let mut done = 0;
         while done < block.len() {
@@ -159,7 +158,7 @@ impl<'a> OpenedFile<'a> {
         Ok(())
     }
 
-    /// Closes it: what was written is at the server afterwards.
+    /// Closes the file, with all writes at the server.
     pub(super) fn close(&self) -> Result<()> {
         if let Some(old) = &self.old {
             old.sync()?;

@@ -1,6 +1,6 @@
-//! A run as fio 2.1.3 would have printed it: KB are 1024 bytes, times are microseconds, and the
-//! depths are what was asked for. What fio does not know (calls, hits, the effective depth) stands
-//! in lines of its own behind it.
+//! A run in the form of fio 2.1.3: KB are 1024 bytes, times are microseconds, and the depths are
+//! those asked for. What fio does not know (calls, hits, the effective depth) has lines of its own
+//! behind.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ const PERCENTILES: [f64; 17] = [
 const MICRO_BUCKETS: [u64; 9] = [2, 4, 10, 20, 50, 100, 250, 500, 750];
 const MILLI_BUCKETS: [u64; 11] = [1, 2, 4, 10, 20, 50, 100, 250, 500, 750, 1000];
 
-/// Renders a run as one job of this name.
+/// A run as one job of this name.
 pub(super) fn text(name: &str, workload: Workload, run: &Recording) -> String {
     let block = format!("{}K-{0}K", workload.block_bytes >> 10);
     let milliseconds = (run.seconds() * 1e3).round();
@@ -122,7 +122,7 @@ fn buckets(text: &mut String, run: &Recording) {
         counts[found.unwrap_or(ends.len())] += 1;
     }
     let total = number(run.latencies.len()).max(1.0);
-    // fio: what is below a millisecond belongs to the microseconds, with 1000 as their last.
+    // fio counts what is below a millisecond among the microseconds, with 1000 as their last.
     let named = |index: usize| match index {
         9 => "1000".to_owned(),
         index if index < ends.len() => ends[index].0.to_string(),

@@ -6,11 +6,11 @@
 //! shows; its counters mix units and go below zero.
 //!
 //! **Rule.** The same eight workloads over [`pagewell_source_nfs`] against the project's own server
-//! in another process, or any server: as the report's client did it (blocks of 64 KiB, written when
-//! their end is reached or a second range of them becomes dirty; read-ahead of 1 or 8 blocks) and
+//! in another process, or any server: as the report's client did (blocks of 64 KiB, written when
+//! their end is reached or a second range of them becomes dirty; read-ahead of 1 or 8 blocks), and
 //! as it is here. Counted are calls by procedure, hits and misses, and processor time on both
-//! sides; the ends of every block that is read are compared with what was written. Then the same
-//! reads with a round trip added to each call, fixed read-ahead against `auto`.
+//! sides; the ends of every read block are compared with what was written. Then the same reads with
+//! a round trip added to each call, fixed read-ahead against `auto`.
 //!
 //! Known weaknesses: client and server share the processors of one machine, so that rates say
 //! little about two; processor time of the server is counted in clock ticks of 10 ms.
@@ -46,22 +46,22 @@ use super::{Experiment, Result, Session, system};
 use case::{Case, Configuration};
 use run::{Memory, Place};
 
-/// Fewer runs say nothing about chance.
+/// Fewer runs do not rule out chance.
 const REPEATS_MIN: usize = 3;
 const REPEATS_MIN_QUICK: usize = 2;
 const MIB: u64 = 1 << 20;
-/// Largest file: the order of its blocks is kept in memory.
+/// The largest file: the order of its blocks is in memory.
 const FILE_BYTES_MAX: u64 = 1 << 40;
 const FILE_BYTES: u64 = 256 * MIB;
 const FILE_BYTES_QUICK: u64 = 32 * MIB;
-/// Random writes with the cache that a mount has.
+/// Random writes with the cache of a usual mount.
 const USUAL_FILE_BYTES: u64 = 1 << 30;
 const USUAL_FILE_BYTES_QUICK: u64 = 128 * MIB;
 /// Enough for read-ahead of 1 and of 8 blocks.
 const PAIR_BYTES_MAX: u64 = 32 * MIB;
-/// With a long round trip only a large file shows what comes after the beginning.
+/// With a long round trip only a large file shows what follows the beginning.
 const FAR_BYTES_MIN: u64 = 64 * MIB;
-/// Files at the server beside each other, and what a file system needs.
+/// Files beside each other at the server, and the room of a file system.
 const SOURCE_FILES: u64 = 3;
 const SOURCE_BYTES_MORE: u64 = 64 * MIB;
 
@@ -128,12 +128,12 @@ impl Choice {
     }
 }
 
-/// Runs everything.
+/// Runs all cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     measure(session, &Choice::default())
 }
 
-/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+/// Runs the chosen cases. After an early end the session has the reason and what was measured.
 pub fn run_choice(session: &mut Session, choice: &Choice) {
     session.conduct(Experiment::Nfs, |session| {
         let ended = measure(session, choice);
@@ -184,7 +184,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     round_trip::run(session, &far, &pair)
 }
 
-/// Random writes over a large file, with the cache that a mount has.
+/// Random writes over a large file, with the cache of a usual mount.
 fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Result<()> {
     let options = session.options();
     let file_bytes = choice.whole(options.amount(USUAL_FILE_BYTES_QUICK, USUAL_FILE_BYTES));
@@ -208,7 +208,7 @@ fn usual_memory(session: &mut Session, choice: &Choice, repeats: usize) -> Resul
     Ok(())
 }
 
-/// Repeats in turn, so that what changes on the machine meets all cases alike.
+/// Repeats in turn, so that changes on the machine meet all cases alike.
 fn run_cases<'a>(
     session: &Session,
     cases: &mut [Case],
@@ -225,7 +225,7 @@ fn run_cases<'a>(
     Ok(())
 }
 
-/// Also of what was measured before an early end.
+/// Also after an early end.
 fn tell(session: &mut Session, choice: &Choice, cases: &[Case], ours: bool) {
     session.note(rows::table(cases, ours));
     for case in cases {

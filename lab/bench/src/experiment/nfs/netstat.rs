@@ -1,13 +1,11 @@
-//! Memory that is taken and given back, in the manner of `netstat -m`: one line each, what is in
-//! use first. After any run what is in use must be what it was before, but for pages that the
-//! cache keeps because it is a cache.
+//! Memory that is taken and given back, in the form of `netstat -m`: a line each, memory in use
+//! first. After a run as much must be in use as before, but for pages in the cache.
 
 use pagewell_counters::names;
 
 use pagewell_base::size;
 use pagewell_monitor::metrics::Snapshot;
 
-/// Renders the lines of all pools.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let gauge = |gauge| u64::try_from(snapshot.gauge(gauge)).unwrap_or(0);
     let counter = |counter| snapshot.counter(counter);

@@ -1,9 +1,8 @@
 //! What the NFS clients of the process have done, in the layout of FreeBSD's `nfsstat -c`.
 //!
-//! Four things are not as there: what is not counted here has no column, columns are as wide as
+//! Four things differ: numbers that are not counted here have no column, columns are as wide as
 //! their widest number, hits and misses of a cache count the same thing (questions) and add up, and
-//! Requests is the sum of all procedures shown, COMMIT included. Latencies follow, which nfsstat
-//! does not know.
+//! Requests is the sum of all procedures shown, with COMMIT. Latencies follow, which nfsstat lacks.
 
 use std::fmt::Write;
 
@@ -28,10 +27,9 @@ const CACHES: [(&str, &str); 4] = [
     ("BioW Hits", "write"),
 ];
 
-/// Names and the numbers below them.
+/// Names with their numbers.
 type Line = Vec<(&'static str, u64)>;
 
-/// Renders it.
 pub(super) fn render(snapshot: &Snapshot) -> String {
     let mut text = String::from("\nClient Info:\nRpc Counts:\n");
     let procedures = PROCEDURES.iter().map(|line| procedures(snapshot, line));
@@ -77,7 +75,7 @@ fn counter(snapshot: &Snapshot, name: &str) -> u64 {
     snapshot.counters.get(&name).copied().unwrap_or(0)
 }
 
-/// Each line as a line of names and one of numbers, to the right in columns of one width.
+/// Each line as a line of names and one of numbers, right-aligned in columns of one width.
 fn put(text: &mut String, lines: &[Line]) {
     let numbers = lines
         .iter()

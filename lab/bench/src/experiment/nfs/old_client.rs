@@ -1,5 +1,5 @@
-//! How the report's client wrote: blocks of 64 KiB, each with one range of dirty bytes, sent as
-//! unstable WRITEs over one connection, and one COMMIT when the file is closed.
+//! Writes of the report's client: blocks of 64 KiB, each with one range of dirty bytes, sent as
+//! unstable WRITEs over one connection, and one COMMIT at the close of the file.
 //!
 //! Known weakness: a reply that says "later" is an error.
 
@@ -19,7 +19,7 @@ use super::run::REPORT_BLOCK_BYTES;
 use crate::experiment::blocks::{BlockBuffers, Ended, Rule, Store};
 use crate::experiment::{Error, Result, wrong};
 
-/// A file at a server, written as the report's client did.
+/// A file at a server with such writes.
 pub(super) type OldFile = BlockBuffers<OnServer>;
 
 /// A file at a server as a store of blocks.
@@ -27,11 +27,11 @@ pub(super) struct OnServer {
     client: Client,
     credential: EncodedCredential,
     id: FileId,
-    /// The verifier of all WRITEs; what the first one that differs means.
+    /// The verifier of all WRITEs; a different one is an error.
     verifier: Arc<Mutex<Option<[u8; 8]>>>,
 }
 
-/// Opens a file of an export again, to be written.
+/// Opens a file of an export again, for writing.
 pub(super) fn open(url: &Url, id: FileId) -> Result<OldFile> {
     let credential = EncodedCredential::of_process();
     let options = &url.options;
@@ -57,7 +57,7 @@ pub(super) fn open(url: &Url, id: FileId) -> Result<OldFile> {
 }
 
 impl OnServer {
-    /// What its calls have cost.
+    /// The costs of its calls.
     pub(super) fn calls(&self) -> Vec<ProcedureStatistics> {
         self.client.statistics().procedures()
     }

@@ -1,4 +1,4 @@
-//! What the workloads looked like at the client, beside what the report says.
+//! Pictures of the workloads at the client, beside the report.
 
 use pagewell_load::measure::{Better, Runs, number};
 
@@ -12,7 +12,7 @@ use crate::experiment::{Axis, Mode, Picture};
 
 const MIB: f64 = 1_048_576.0;
 
-/// The pictures of all cases that ran; `ours` says whether the threads of the server are known.
+/// The pictures of all cases that ran; with `ours` the threads of the server are known.
 pub(super) fn pictures(cases: &[Case], ours: bool) -> Vec<Picture> {
     let mut pictures = Vec::new();
     if cases.iter().all(|case| case.first().is_empty()) {
@@ -34,7 +34,7 @@ pub(super) fn pictures(cases: &[Case], ours: bool) -> Vec<Picture> {
     pictures
 }
 
-/// A number of each workload with few threads or many: here, and as the report has it.
+/// A number of each workload with few threads or many: here, and in the report.
 fn compared(
     cases: &[Case],
     configuration: Configuration,
@@ -76,8 +76,8 @@ fn rates(cases: &[Case], configuration: Configuration, ours: bool) -> Picture {
     )
 }
 
-/// Calls for each operation of a program. The report's files went in calls of 64 KiB; of random
-/// writes it counted the calls.
+/// Calls for each operation of a program. The report's sequential reads and writes had calls of 64
+/// KiB; of random writes it counted the calls.
 fn calls(cases: &[Case]) -> Picture {
     let report = |workload: Workload, mode| match (workload.random, workload.writes) {
         _ if mode == Mode::Enhanced => None,

@@ -1,4 +1,4 @@
-//! What one phase of one run was: its operations one by one, and what they cost on both sides.
+//! One phase of one run: its operations one by one, and their costs on both sides.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use pagewell_load::measure::{Counting, Latency, Timeline, Usage, number};
 use pagewell_sunrpc::client::ProcedureStatistics;
 use pagewell_sunrpc::nfs3::Procedure;
 
-/// How often the bandwidth is looked at, as fio does.
+/// How often to sample the bandwidth, as fio does.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Calls of the procedures that matter, and of all others together.
+/// Calls of the main procedures, and of all others together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Calls {
     pub(super) reads: u64,
     pub(super) writes: u64,
     pub(super) commits: u64,
     pub(super) others: u64,
-    /// As the client counts them: the sum of the rest.
+    /// As the client counts them: the sum of the others.
     pub(super) requests: u64,
     /// Sum of the times from call to reply.
     pub(super) time: Duration,
@@ -30,9 +30,9 @@ pub(super) struct Recording {
     pub(super) loop_time: Duration,
     /// Closing the file after them, for writes.
     pub(super) close_time: Duration,
-    /// Operations of how many bytes.
+    /// Bytes of each operation.
     pub(super) block_bytes: u32,
-    /// Of each operation, in order, in nanoseconds.
+    /// Nanoseconds of each operation, in order.
     pub(super) latencies: Vec<u32>,
     /// KB/s in each interval.
     pub(super) bandwidths: Vec<f64>,
@@ -42,13 +42,13 @@ pub(super) struct Recording {
     pub(super) usage: Usage,
     pub(super) server: Option<Usage>,
     pub(super) copied_bytes: u64,
-    /// Answers of the client's caches, those found first.
+    /// Answers of the client's caches, hits first.
     pub(super) attributes: (u64, u64),
     pub(super) names: (u64, u64),
     pub(super) data: (u64, u64),
-    /// Memory in use after it that was not before.
+    /// Additional memory in use afterwards.
     pub(super) left_in_use: i64,
-    /// Bytes of a READ and of a WRITE, as agreed.
+    /// Agreed bytes of a READ and of a WRITE.
     pub(super) transfer_bytes: (u32, u32),
 }
 
@@ -67,7 +67,7 @@ impl Recording {
         number(self.bytes()) / 1024.0 / self.seconds().max(1e-9)
     }
 
-    /// KB/s of the second half of the operations: when what learns has learnt.
+    /// KB/s of the second half of the operations, after learning.
     pub(super) fn steady_kilobytes_per_second(&self) -> f64 {
         let half = &self.latencies[self.latencies.len() / 2..];
         let nanoseconds: u64 = half.iter().map(|one| u64::from(*one)).sum();
@@ -75,7 +75,7 @@ impl Recording {
         number(bytes) / 1024.0 / (number(nanoseconds) / 1e9).max(1e-9)
     }
 
-    /// Mean operations at a time, as the program sees it.
+    /// Mean operations at a time, for the program.
     pub(super) fn depth(&self) -> f64 {
         let nanoseconds: u64 = self.latencies.iter().map(|one| u64::from(*one)).sum();
         number(nanoseconds) / 1e9 / self.loop_time.as_secs_f64().max(1e-9)
@@ -91,12 +91,12 @@ impl Recording {
         number(self.calls.writes) / number(self.latencies.len()).max(1.0)
     }
 
-    /// Microseconds of processor for each operation here.
+    /// Microseconds of processor time here for each operation.
     pub(super) fn client_cpu(&self) -> f64 {
         self.usage.cpu().as_secs_f64() * 1e6 / number(self.latencies.len()).max(1.0)
     }
 
-    /// How long the operations took.
+    /// The latencies of the operations.
     pub(super) fn latency(&self) -> Latency {
         let mut latency = Latency::default();
         let times = self.latencies.iter().map(|time| u64::from(*time));
@@ -104,14 +104,14 @@ impl Recording {
         latency
     }
 
-    /// Microseconds of processor for each operation at the server.
+    /// Microseconds of processor time at the server for each operation.
     pub(super) fn server_cpu(&self) -> Option<f64> {
         let cpu = self.server?.cpu().as_secs_f64();
         Some(cpu * 1e6 / number(self.latencies.len()).max(1.0))
     }
 }
 
-/// The middle of what `of` says of runs of both that stood side by side; 0 when there are none.
+/// The median of the ratios of `of` in runs side by side; 0 without any.
 pub(super) fn middle_ratio(
     runs: &[Recording],
     beside: &[Recording],
@@ -134,7 +134,6 @@ pub(super) struct Beginning {
 }
 
 impl Beginning {
-    /// Now.
     pub(super) fn now(calls: Vec<ProcedureStatistics>, server: Option<Usage>) -> Self {
         Self {
             calls,
@@ -145,7 +144,7 @@ impl Beginning {
         }
     }
 
-    /// What happened since, into a recording.
+    /// Puts what happened since into a recording.
     pub(super) fn end(
         self,
         recording: &mut Recording,
@@ -173,7 +172,7 @@ impl Beginning {
     }
 }
 
-/// Memory pinned and staged, in pages and bytes: nothing of it may stay.
+/// Memory pinned and staged, in pages and bytes: none of it may stay.
 fn in_use() -> i64 {
     let unpinned = names::CACHE_UNPINNED_PAGES.get();
     let pinned = names::CACHE_PINNED_PAGES.get().saturating_sub(unpinned);
@@ -219,10 +218,9 @@ impl Calls {
     }
 }
 
-/// Takes the time of operations one by one.
 pub(super) struct Stopwatch {
     started: Instant,
-    /// When the bandwidth was looked at last, and how many operations there were.
+    /// The last sample of the bandwidth: its time, and the operations until then.
     sampled: (Instant, usize),
     recording: Recording,
 }
@@ -242,7 +240,7 @@ impl Stopwatch {
         }
     }
 
-    /// One operation that began at `began` has ended.
+    /// Records an operation that began at `began` and ends now.
     pub(super) fn lap(&mut self, began: Instant) {
         let now = Instant::now();
         let nanoseconds = u32::try_from((now - began).as_nanos()).unwrap_or(u32::MAX);

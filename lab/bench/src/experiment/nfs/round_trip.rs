@@ -1,4 +1,4 @@
-//! What read-ahead does where the server is far away: every call takes a round trip more.
+//! Read-ahead from a remote server: every call takes a round trip more.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use pagewell_load::measure::{Runs, number};
 
 /// The round trip of the report's comparison of read-ahead.
 const NEAR: Duration = Duration::from_millis(1);
-/// Where `auto` must find the right distance by itself.
+/// `auto` must find the right distance for each of these.
 const ROUND_TRIPS_US: [u64; 4] = [100, 1000, 10_000, 50_000];
-/// Fixed read-ahead that `auto` is compared with, in blocks of a READ.
+/// Fixed read-ahead to compare with `auto`, in blocks of a READ.
 const FIXED: [u32; 4] = [1, 4, 16, 64];
 /// Sequential reads with read-ahead 8 against 1.
 const RATIO_MIN: f64 = 2.0;
-/// What calls and rate of random reads may differ.
+/// The most by which calls and rate of random reads may differ.
 const RANDOM_DIFFERENCE_MAX: f64 = 0.03;
-/// What the middle of the ratios of runs side by side still moves by when nothing differs: the same
-/// setting against itself.
+/// How much the median ratio of runs side by side moves when nothing differs: the same setting
+/// against itself.
 const NOISE: f64 = 0.03;
-/// Runs of each way to read. Where the server is near they are short, and other programs of the
-/// machine show in them.
+/// Runs of each way to read. With a near server they are short, and other programs of the machine
+/// show in them.
 const REPEATS_NEAR: usize = 61;
 const REPEATS_FAR: usize = 5;
-/// Reads of a run in random order: few enough that of the pages of the file most are met once. Of
-/// a file that is read whole in random order, many a read is next to another by chance.
+/// Reads of a run in random order: so few that most pages of the file are met once. In a whole file
+/// in random order many a read is next to another by chance.
 const RANDOM_READS: usize = 1024;
 const REPEATS_RANDOM: usize = 7;
 /// From here on a run is mostly waiting for round trips.
@@ -107,17 +107,16 @@ impl Line {
         }
     }
 
-    /// The middle of what `of` says of runs of both that stood side by side.
+    /// The median of the ratios of `of` in runs side by side.
     fn beside(&self, other: &Self, of: impl Fn(&Recording) -> f64) -> f64 {
         middle_ratio(&self.runs, &other.runs, of)
     }
 }
 
-/// Measures all, and says what must hold.
 pub(super) fn run(session: &mut Session, place: &Place, small: &Place) -> Result<()> {
     let (mut pairs, mut grid) = lines();
     let ended = run_lines(session, place, small, (&mut pairs, &mut grid));
-    // Also when it ended early.
+    // Also after an early end.
     let all = pairs.iter().chain(&grid);
     let all = || all.clone().filter(|line| !line.runs.is_empty());
     session.note(text(all()));
@@ -184,8 +183,8 @@ fn lines() -> (Vec<Line>, Vec<Line>) {
     (pairs, grid)
 }
 
-/// Runs lines that are compared side by side, each time in another order, so that what changes on
-/// the machine and what a run leaves to the next meet all alike.
+/// Runs lines side by side, each time in another order, so that changes on the machine and remains
+/// of other runs meet all alike.
 fn interleave(session: &Session, place: &Place, lines: &mut [Line]) -> Result<()> {
     let repeats = lines.iter().map(Line::repeats).max().unwrap_or(0);
     let repeats = repeats.max(session.options().repeat);

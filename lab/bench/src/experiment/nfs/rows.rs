@@ -32,7 +32,6 @@ pub(super) fn rows(case: &Case, ours: bool) -> Vec<Row> {
     rows.collect()
 }
 
-/// A row of some runs.
 pub(super) fn row(
     name: &str,
     workload: Workload,
@@ -66,7 +65,7 @@ pub(super) fn row(
     row
 }
 
-/// What only this experiment has.
+/// Values of this experiment alone.
 fn put_details(row: &mut Row, workload: Workload, first: &Recording, runs: &[Recording]) {
     let (hits, misses) = first.data;
     if hits + misses > 0 {
@@ -97,7 +96,7 @@ fn put_details(row: &mut Row, workload: Workload, first: &Recording, runs: &[Rec
     }));
 }
 
-/// The mean of what the server took, if it is ours.
+/// The mean of the server's processor time, if it is ours.
 fn server_cpu(runs: &[Recording]) -> Option<f64> {
     runs.first()?.server?;
     Some(runs.mean(|run| run.server_cpu().unwrap_or(0.0)))
@@ -111,7 +110,6 @@ pub(super) fn job(workload: Workload) -> &'static str {
     }
 }
 
-/// All cases as one table.
 pub(super) fn table(cases: &[Case], ours: bool) -> String {
     let mut lines = Vec::new();
     for case in cases {

@@ -1,4 +1,4 @@
-//! One run of a workload over a mount of its own, so that nothing is known before.
+//! One run of a workload over a new mount, so that nothing is known before.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,13 +17,13 @@ use crate::experiment::{Mode, Result, wrong};
 
 /// Blocks of the report's client.
 pub(super) const REPORT_BLOCK_BYTES: u32 = 64 << 10;
-/// Memory of the cache for each byte of the file, so that a file that is rewritten gathers whole,
-/// and twice.
+/// Memory of the cache for each byte of the file, so that a rewritten file gathers whole, and
+/// twice.
 const CACHE_TIMES: u64 = 8;
 const CACHE_BYTES_MORE: u64 = 32 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 2;
-/// What files are laid out with.
+/// The seed of laid-out files.
 const LAYOUT_SEED: u64 = 1;
 /// Blocks read back after a run of writes.
 const CHECKED_BLOCKS: usize = 16;
@@ -35,14 +35,14 @@ pub(super) struct Setting {
     pub(super) read_ahead: ReadAhead,
     /// Bytes of a READ and of a WRITE; `None`: as many as the server takes.
     pub(super) transfer_bytes: Option<u32>,
-    /// A round trip added to every call.
+    /// A round trip more for every call.
     pub(super) round_trip: Option<Duration>,
     /// Memory of the cache.
     pub(super) memory: Memory,
 }
 
 impl Setting {
-    /// As a mount works by itself.
+    /// As a mount works without options.
     pub(super) const USUAL: Self = Self {
         mode: Mode::Enhanced,
         read_ahead: ReadAhead::Auto,
@@ -55,9 +55,9 @@ impl Setting {
 /// Memory of the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Memory {
-    /// So much that the file gathers whole, and twice.
+    /// Enough to gather the whole file, and twice.
     Whole,
-    /// What a mount has without an option.
+    /// That of a mount without options.
     Usual,
 }
 
@@ -65,7 +65,7 @@ impl Memory {
     fn options(self, file_bytes: u64) -> CacheOptions {
         if self == Self::Usual {
             let mut options = CacheOptions::remote(None);
-            // As of a mount that is in use: else half of the time is the system's, for zeros.
+            // As of a mount in use: else half of the time is the system's, for zeros.
             options.populate_bytes = file_bytes + file_bytes / 8 + CACHE_BYTES_MORE;
             return options;
         }
@@ -76,8 +76,8 @@ impl Memory {
         options
     }
 
-    /// Whether a file that is written in random order can gather whole in the cache that a mount
-    /// has: a device alone has 5/16 of a cache, and writes what is not whole at 7/8 of that.
+    /// Whether a file that is written in random order gathers whole in the cache of a usual mount:
+    /// a device alone has 5/16 of a cache, and writes incomplete pages at 7/8 of that.
     pub(super) fn usual_holds(file_bytes: u64) -> bool {
         let size_bytes = CacheOptions::remote(None).size_bytes;
         file_bytes <= size_bytes / 16 * 5 / 8 * 7
@@ -86,7 +86,7 @@ impl Memory {
 
 /// A server with files laid out.
 pub(super) struct Place {
-    /// `None` for a server that was started elsewhere.
+    /// `None` for a foreign server.
     server: Option<Server>,
     url: String,
     pub(super) file_bytes: u64,
@@ -164,7 +164,7 @@ impl Place {
         NfsFileSystem::mount(&self.url(setting)?, &cache).map_err(wrong)
     }
 
-    /// Reads the file so often, from an empty cache.
+    /// Reads the file `passes` times, from an empty cache.
     pub(super) fn read(
         &self,
         setting: &Setting,
@@ -206,7 +206,7 @@ impl Place {
         Ok(passes)
     }
 
-    /// Does an operation on each of these blocks, then `close`, and records what they cost.
+    /// Does an operation on each of these blocks, then `close`, and records the costs.
     fn record(
         &self,
         mounted: &NfsFileSystem,
@@ -236,8 +236,8 @@ impl Place {
         Ok(recording)
     }
 
-    /// Writes a new file, or every block of one that is there in random order; looks afterwards
-    /// whether the bytes are at the server.
+    /// Writes a new file, or every block of an existing one in random order; then checks the bytes
+    /// at the server.
     pub(super) fn write(&self, setting: &Setting, workload: Workload) -> Result<Recording> {
         static NEXT_SEED: AtomicU64 = AtomicU64::new(LAYOUT_SEED + 1);
         let seed = NEXT_SEED.fetch_add(1, Ordering::Relaxed);
@@ -275,7 +275,7 @@ impl Place {
         Ok(recording)
     }
 
-    /// Reads some blocks over a new mount; removes a file that was new.
+    /// Reads some blocks over a new mount; removes a new file.
     fn check(
         &self,
         setting: &Setting,
@@ -313,7 +313,6 @@ impl Place {
         self.server.is_some()
     }
 
-    /// What the mount says of itself.
     pub(super) fn describe(&self) -> Result<String> {
         let url = Url::parse(&self.url).map_err(wrong)?;
         let cache = Cache::new(CacheOptions::new(CACHE_BYTES_MORE))?;
@@ -333,7 +332,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Also of a server of our own, which may serve a directory of the user.
+        // Also at a server of our own, which may serve a directory of the user.
         if let Ok(mounted) = self.mount(&Setting::USUAL) {
             let user = credentials();
             for name in [&self.names.read, &self.names.rewritten, &self.names.written] {

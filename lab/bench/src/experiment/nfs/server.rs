@@ -1,5 +1,4 @@
-//! The project's own server in a process of its own, so that its costs are apart from those of the
-//! client.
+//! The project's own server in a process of its own, so that its costs are apart from the client's.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -14,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::experiment::{Error, Result, system};
 
-/// A server that was asked to stop has so long.
+/// How long a server may take to stop.
 const STOP_TIME: Duration = Duration::from_secs(20);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// Where in its directory it says what went wrong.
+/// The file of its messages.
 const MESSAGES: &str = "messages";
 
-/// The last line that a server said, which is why it ended.
+/// The last line of a server: the reason of its end.
 fn reason(state: &Path) -> String {
     let said = std::fs::read(state.join(MESSAGES)).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
@@ -32,9 +31,8 @@ fn reason(state: &Path) -> String {
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
-    /// What only this run needs, such as a key of file handles.
+    /// Files of this run alone, such as a key of file handles.
     state: TempDir,
-    /// What it exports.
     pub(super) url: String,
 }
 
@@ -55,7 +53,7 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(messages);
-        // Also when this process is killed, which drops nothing.
+        // Also when this process is killed, which runs no destructor.
         let end_too =
             || set_parent_process_death_signal(Some(Signal::TERM)).map_err(std::io::Error::from);
         // SAFETY: it makes one system call, and allocates nothing, in the child.
@@ -75,7 +73,7 @@ impl Server {
         let url = line.strip_prefix("ready ").map(str::trim);
         let url = url.filter(|url| url.starts_with("nfs://"));
         let Some(url) = url else {
-            // What it says last it says before it ends.
+            // Its last message comes before its end.
             server.stop();
             let (program, reason) = (program.display(), reason(server.state.path()));
             let what = format!("{program} serve {source} did not start{reason}");
@@ -85,7 +83,7 @@ impl Server {
         Ok(server)
     }
 
-    /// What it has used so far.
+    /// Its usage so far.
     pub(super) fn sample(&self) -> Option<Usage> {
         Usage::of(self.child.id()).ok()
     }

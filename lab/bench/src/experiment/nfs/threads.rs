@@ -1,9 +1,9 @@
-//! Whether threads that a server has and does not need cost anything: the same writes to a server
-//! with 4 and to one with 64, run by run beside each other.
+//! Whether unneeded threads of a server cost anything: the same writes to a server with 4 and to
+//! one with 64, run by run beside each other.
 //!
-//! The report's server lost a quarter of its rate with 64. A run here is some tens of milliseconds,
-//! so that two runs say nothing: what counts is the middle of the ratios of many pairs, each of
-//! which begins with the other server.
+//! The report's server lost a quarter of its rate with 64. A run here takes some tens of
+//! milliseconds, so what counts is the median of the ratios of many pairs, each of which begins
+//! with the other server.
 
 use pagewell_load::report::rate;
 
@@ -15,10 +15,10 @@ use crate::experiment::{Result, Session};
 
 /// Pairs of runs of each workload.
 const REPEATS: usize = 61;
-/// 64 threads against 4: what is less is not chance.
+/// 64 threads against 4: less is not chance.
 const RATIO_MIN: f64 = 0.95;
 
-/// Runs all workloads that write, and says what must hold.
+/// Runs all workloads that write, and judges them.
 pub(super) fn run(session: &mut Session, few: &Place, many: &Place) -> Result<()> {
     let repeats = session.options().repeat.max(REPEATS);
     for workload in Workload::ALL.into_iter().filter(|one| one.writes) {

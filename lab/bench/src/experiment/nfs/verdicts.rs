@@ -1,6 +1,5 @@
-//! What must hold, and whether it does. Counts of calls are the same in each run; where times
-//! count, the middle run does. What was not counted does not hold: few calls are good, none are no
-//! measurement.
+//! Requirements. Counts of calls are the same in each run; of times the median run counts. What was
+//! not counted is not met: few calls are good, none are no measurement.
 
 use pagewell_load::measure::Runs;
 use pagewell_load::report::rate;
@@ -15,13 +14,13 @@ use crate::experiment::{Mode, Result};
 const WRITES_PER_OPERATION_MAX: f64 = 0.11;
 /// WRITE calls of the report's client for each random write of 4 KiB.
 pub(super) const REPORT_WRITES_PER_OPERATION: f64 = 0.88;
-/// How near to it the baseline has to be: what is written for want of memory, or because it is
-/// old, comes on top.
+/// The most by which the baseline may differ: writes for want of memory or because of age are
+/// added.
 const REPORT_DIFFERENCE_MAX: f64 = 0.05;
 /// Random writes of 4 KiB against the report's client.
 const RANDOM_WRITE_RATIO_MIN: f64 = 5.0;
 
-/// Reads of the file in blocks of the report: how many READs there are is arithmetic.
+/// Reads of the file in blocks of the report: the number of READs is arithmetic.
 pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
     let setting = Setting {
         transfer_bytes: Some(REPORT_BLOCK_BYTES),
@@ -51,7 +50,7 @@ pub(super) fn exact_reads(place: &Place) -> Result<Vec<(bool, String)>> {
     Ok(verdicts)
 }
 
-/// Counts that must hold of the table.
+/// Counts that the table must have.
 pub(super) fn counts(cases: &[Case], places: &[Place]) -> Vec<(bool, String)> {
     let all: Vec<&Recording> = places.iter().flat_map(|place| &place.layouts).collect();
     let mut verdicts = vec![layouts(&all)];
@@ -93,7 +92,7 @@ fn calls_add_up(cases: &[Case]) -> Option<(bool, String)> {
     })
 }
 
-/// Also calls: how many there are depends on how long a block may stay unwritten.
+/// Calls too depend on how long a block may stay unwritten.
 pub(super) fn random_writes(cases: &[Case]) -> Vec<(bool, String)> {
     let mut verdicts = Vec::new();
     for configuration in Configuration::ALL {

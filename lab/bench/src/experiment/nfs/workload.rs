@@ -1,4 +1,4 @@
-//! The eight workloads of the report, and what the report measured.
+//! The eight workloads of the report, with its numbers.
 
 use pagewell_base::mix::Random;
 
@@ -31,13 +31,13 @@ impl Workload {
         Self::new(true, true, LARGE),
     ];
 
-    /// Reads of blocks from the beginning.
+    /// Large reads from the beginning.
     pub const READ_LARGE: Self = Self::ALL[1];
-    /// Reads of small blocks anywhere.
+    /// Small reads in random order.
     pub const RANDOM_READ_SMALL: Self = Self::ALL[2];
-    /// Writes of small blocks from the beginning: how a file is laid out.
+    /// Small writes from the beginning: how a file is laid out.
     pub const LAYOUT: Self = Self::ALL[4];
-    /// Writes of small blocks anywhere.
+    /// Small writes in random order.
     pub const RANDOM_WRITE_SMALL: Self = Self::ALL[6];
 
     const fn new(random: bool, writes: bool, block_bytes: u32) -> Self {
@@ -65,8 +65,7 @@ impl Workload {
         }
     }
 
-    /// Numbers of blocks in the order in which they are used: each of `blocks` once. The order of
-    /// a seed is always the same.
+    /// Numbers of blocks in the order of their use, each of `blocks` once; the same for a seed.
     pub fn order(self, blocks: u32, seed: u64) -> Vec<u32> {
         if self.random {
             shuffled(blocks, seed)
@@ -98,12 +97,11 @@ impl Workload {
     }
 }
 
-/// The eight bytes that stand at `offset`, a multiple of eight, in what is written with `seed`.
+/// The eight bytes at `offset`, a multiple of eight, of what is written with `seed`.
 pub(super) fn word(offset: u64, seed: u64) -> u64 {
     (offset ^ seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// Fills a block with the words of its place.
 pub(super) fn fill(block: &mut [u8], offset: u64, seed: u64) {
     for (place, bytes) in (offset..).step_by(8).zip(block.chunks_exact_mut(8)) {
         bytes.copy_from_slice(&word(place, seed).to_le_bytes());
@@ -118,7 +116,7 @@ pub(super) fn is_right(block: &[u8], offset: u64, seed: u64) -> bool {
     block.len() >= 8 && block.starts_with(&expected(0)) && block[last..] == expected(last as u64)
 }
 
-/// All numbers below `count` in an order that is always the same for a seed.
+/// All numbers below `count` in an order that depends on the seed alone.
 pub(super) fn shuffled(count: u32, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count).collect();
     let mut random = Random(seed);

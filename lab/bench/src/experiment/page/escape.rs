@@ -1,6 +1,6 @@
-//! Text from a run, made fit for a page that goes to others.
+//! Text of a run, fit for a page that is given to others.
 
-/// Text that means itself in HTML, in attributes too, and names no folder of this machine.
+/// Text that means itself in HTML, also in attributes, and names no folder of this machine.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in portable(text).chars() {
@@ -16,7 +16,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Without the folders of this machine: of a path from the root its last part stays.
+/// Text without the folders of this machine: of an absolute path the last part stays.
 fn portable(text: &str) -> String {
     let word = |word: &str| {
         let is_before = |before: &str| before.ends_with(['=', ':', '(', '"', '\'', '[', ',']);

@@ -1,5 +1,5 @@
-//! A picture as HTML: what one sees, a place to draw it, what the marks mean, and folded the table
-//! from which the page draws it, which is its text for those that do not see it.
+//! A picture as HTML: its caption, a place to draw it, a legend, and folded the table from which
+//! the page draws it, which is also its text for those that do not see it.
 
 use pagewell_load::measure::Better;
 use pagewell_load::report::rate;
@@ -8,13 +8,13 @@ use super::escape::escape;
 use crate::experiment::picture::plain;
 use crate::experiment::{Kind, Line, Panel, Picture, Role};
 
-/// Columns behind the numbers of cases: how many times better after is than before.
+/// Columns behind the numbers of cases: the factor from before to after.
 const FACTORS: [(Role, Role, &str); 2] = [
     (Role::Baseline, Role::Enhanced, "here"),
     (Role::ReportBaseline, Role::ReportEnhanced, "in the report"),
 ];
 
-/// The figure; `id` is unlike that of all others.
+/// The figure; `id` is unique.
 pub(super) fn figure(picture: &Picture, id: &str) -> String {
     let kind = match picture.kind {
         Kind::Cases => "cases",
@@ -65,7 +65,7 @@ fn names(panel: &Panel) -> String {
     names.join(", ")
 }
 
-/// What the marks mean. The page draws the same ones.
+/// The marks and their meaning, as the page draws them.
 fn legend(picture: &Picture) -> String {
     let columns = picture.panels.iter().flat_map(|panel| &panel.columns);
     let items = columns.map(|(role, name)| {
@@ -87,7 +87,7 @@ fn legend(picture: &Picture) -> String {
     format!("<ul class=\"legend\">{}</ul>\n", items.collect::<String>())
 }
 
-/// Ends of cells and rows can be left out, which makes the long ones a third shorter.
+/// End tags of cells and rows are optional; without them long tables are a third shorter.
 fn table(picture: &Picture, panel: &Panel, title: &str) -> String {
     let factors = FACTORS.map(|(before, after, name)| {
         let place = |role| panel.columns.iter().position(|(other, _)| *other == role);

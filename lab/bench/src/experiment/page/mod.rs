@@ -1,5 +1,5 @@
-//! A run as one page that needs nothing else and asks for nothing: its style, its program, and the
-//! library that draws are in it. Verdicts come first, then pictures, and numbers folded below them.
+//! A run as one page that needs and asks for nothing else: its style, its program, and the library
+//! that draws are in it. Verdicts come first, then pictures, and numbers folded below them.
 //!
 //! All text of a run is escaped, and folders of the machine are left out: the page is made to be
 //! given to others.
@@ -19,7 +19,7 @@ use escape::escape;
 
 const STYLE: &str = include_str!("report.css");
 const PROGRAM: &str = include_str!("report.js");
-/// A browser asks for nothing from elsewhere, whatever the page had in it.
+/// A browser asks for nothing from elsewhere, whatever the page holds.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       img-src data:; base-uri 'none'; form-action 'none'";
 const LOGO: &str = "<svg viewBox=\"0 0 16 16\" width=\"32\" height=\"32\" aria-hidden=\"true\">\
@@ -62,7 +62,7 @@ pub fn page(environment: &Environment, session: &Session, date: &str) -> String 
     page
 }
 
-/// What came out, then when, with what and where.
+/// The outcome, then when, with what and where.
 fn head(environment: &Environment, session: &Session, date: &str) -> String {
     let class = if session.is_good() { "good" } else { "bad" };
     let mark = if session.is_good() { "✔" } else { "✘" };
@@ -105,7 +105,7 @@ fn count(verdicts: &[&Verdict], exact: bool, outcome: Option<Outcome>) -> usize 
     verdicts.iter().filter(is_one).count()
 }
 
-/// What came out, for those that read no further. Counts decide.
+/// The outcome in a sentence. Counts decide.
 fn sentence(session: &Session) -> String {
     let verdicts: Vec<&Verdict> = session.verdicts().iter().collect();
     let all = count(&verdicts, true, None);
@@ -141,7 +141,6 @@ fn proof(environment: &Environment, session: &Session) -> String {
         ),
     };
     let processes = environment.load_average;
-    // A few.
     let processors = environment.processors as f64;
     if open > 0 && processes > processors {
         text += &format!(
@@ -192,7 +191,7 @@ fn tiles(session: &Session, experiments: &[&str]) -> String {
     text + "</ul></nav>\n"
 }
 
-/// Of the first case: how many times better, and than what.
+/// Of the first case: how many times better, and what was compared.
 fn headline(picture: &Picture) -> Option<(String, String)> {
     let panel = picture.panels.first()?;
     let line = panel.lines.first()?;
@@ -268,7 +267,7 @@ fn section(session: &Session, experiment: &str) -> String {
     text + "</details>\n</section>\n"
 }
 
-/// What must hold, what does not first.
+/// The requirements, unmet ones first.
 fn verdicts(session: &Session, experiment: &str) -> String {
     let mut own = verdicts_of(session, experiment);
     own.sort_by_key(|verdict| verdict.outcome());
@@ -310,7 +309,7 @@ fn cells(table: &Table, name: &str) -> String {
          <table><thead><tr>{titles}</tr></thead>\n<tbody>"
     );
     for row in &table.rows {
-        // Their ends can be left out.
+        // Optional end tags are left out.
         text += "<tr>";
         for (cell, column) in row.iter().zip(table.columns()) {
             let class = if column.is_number {

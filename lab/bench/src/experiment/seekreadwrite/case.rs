@@ -1,4 +1,4 @@
-//! What is run, and what the report says of it.
+//! Cases, and the report's numbers.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::run::{Plan, Run};
 use super::target::TargetName;
 use crate::experiment::{Result, Rule};
 
-/// The report's disks turn so fast.
+/// The report's disks turn at this speed.
 const DISK: &str = "hdd-7200";
-/// The rules that the report is about, the default first.
+/// The rules of the report, the default first.
 const RULES: [Rule; 5] = [
     Rule::Delayed,
     Rule::BlockEnd,
@@ -22,13 +22,13 @@ const RULES: [Rule; 5] = [
     Rule::Sync,
     Rule::BugReplica,
 ];
-/// How much faster than a real one the disk's clock runs, so that ten thousand writes of one
-/// after the other take seconds.
+/// How much faster than a real one the disk's clock runs, so that ten thousand writes in sequence
+/// take seconds.
 const SPEED: f64 = 20.0;
 const SLOW: Duration = Duration::from_millis(5);
-/// Updates where two devices are compared: enough for a run that chance does not rule.
+/// Updates where two devices are compared: enough against chance.
 const LONG_UPDATES: u64 = 200_000;
-/// The other thread of a plan with commits comes back so often.
+/// How often the other thread commits.
 const COMMIT_INTERVAL: Duration = Duration::from_millis(1);
 /// Bytes from block to block, and written: the cells of the report's table.
 const BLOCK_SIZES: [u64; 3] = [BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1];
@@ -74,7 +74,6 @@ pub struct Choice {
     pub directory: Option<PathBuf>,
 }
 
-/// A plan, and its runs.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
     pub(super) plan: Plan,
@@ -90,7 +89,6 @@ impl Choice {
         }
     }
 
-    /// The cases.
     pub(super) fn cases(&self, quick: bool) -> Result<Vec<Case>> {
         let mut plans = Vec::new();
         let is_usual = self.program == Program::default();
@@ -132,7 +130,7 @@ fn report(quick: bool) -> Result<Vec<Plan>> {
         }
     }
     let disk = TargetName::Model(disk()?);
-    // The others write each time and wait for it, which takes long on every device.
+    // The others wait for each write, which takes long on every device.
     let rules = if quick { &RULES[..2] } else { &RULES };
     for rule in rules {
         if *rule != Rule::Delayed && *rule != Rule::BlockEnd {
@@ -183,7 +181,6 @@ fn cells(blocks: u64) -> impl Iterator<Item = Program> {
 }
 
 impl Case {
-    /// For people.
     pub(super) fn name(&self) -> String {
         let plan = &self.plan;
         let committed = if plan.commit_interval.is_some() {
@@ -201,7 +198,7 @@ impl Case {
         program.updates == default.updates && program.order == Order::Stride
     }
 
-    /// Device operations and, where the report has them, seconds.
+    /// Device operations and, if the report has them, seconds.
     pub(super) fn report(&self) -> Option<(u64, Option<f64>)> {
         let program = self.plan.program;
         if !self.is_of_report() {
@@ -233,8 +230,8 @@ impl Case {
         }
     }
 
-    /// How often it runs: more often where time matters, once where the run is long and only
-    /// counts do.
+    /// How often it runs: more often where time matters, once where the run is long and only counts
+    /// do.
     pub(super) fn repeats(&self, asked: usize) -> usize {
         if self.plan.rule == Rule::Delayed {
             asked.max(super::TIMED_RUNS_MIN)
@@ -243,7 +240,7 @@ impl Case {
         }
     }
 
-    /// The least of a number over all runs: what it is when nothing else disturbs.
+    /// The least of a number over all runs, without disturbances.
     pub(super) fn least(&self, of: impl Fn(&Run) -> f64) -> f64 {
         self.runs.iter().map(of).fold(f64::INFINITY, f64::min)
     }

@@ -6,13 +6,13 @@
 //! visit waited for that write.
 //!
 //! **Rule.** The same program under each rule of [`Rule`](super::Rule): those of the report as
-//! baselines, `delayed`, which is that of the page cache, as what is better. Counted are device
-//! reads and writes in the program and device writes in the flush after it. In memory for all
-//! sizes, for counts; on a file and on slow devices for times. Each run ends with the file compared
-//! with what it must hold.
+//! baselines, `delayed`, that of the page cache, as enhanced. Counted are device reads and writes
+//! in the program and device writes in the flush after it. In memory for all sizes, for counts; on
+//! a file and on slow devices for times. Each run ends with a comparison of the file with what it
+//! must hold.
 //!
-//! Known weakness: the seconds of the report are those of a disk that turns 7,200 or 5,400 times
-//! a minute, and include the process's start; only the counts can be compared.
+//! Known weakness: the seconds of the report are those of a disk of 7,200 or 5,400 turns a minute,
+//! and include the start of the process; only the counts can be compared.
 
 mod case;
 mod pictures;
@@ -32,15 +32,15 @@ pub use target::TargetName;
 
 use super::{Experiment, Result, Session};
 
-/// Fewer runs say nothing about chance; counts are the same in each.
+/// Fewer runs do not rule out chance; counts are the same in each.
 const TIMED_RUNS_MIN: usize = 5;
 
-/// Runs everything.
+/// Runs all cases.
 pub(super) fn run(session: &mut Session) -> Result<()> {
     measure(session, &Choice::default())
 }
 
-/// Runs what was chosen. When it ends early, the session says why, and has what was measured.
+/// Runs the chosen cases. After an early end the session has the reason and what was measured.
 pub fn run_choice(session: &mut Session, choice: &Choice) {
     session.conduct(Experiment::SeekReadWrite, |session| {
         measure(session, choice)
@@ -50,7 +50,7 @@ pub fn run_choice(session: &mut Session, choice: &Choice) {
 fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
     let mut cases = choice.cases(session.options().quick)?;
     let ended = run_cases(session, choice, &mut cases);
-    // Also when it ended early.
+    // Also after an early end.
     cases.retain(|case| !case.runs.is_empty());
     session.note(report::text(&cases));
     for case in &cases {
@@ -64,7 +64,7 @@ fn measure(session: &mut Session, choice: &Choice) -> Result<()> {
 }
 
 fn run_cases(session: &Session, choice: &Choice, cases: &mut [Case]) -> Result<()> {
-    // Repeats in turn, so that what changes on the machine meets all cases alike.
+    // Repeats in turn, so that changes on the machine meet all cases alike.
     for repeat in 0..session.options().repeat.max(TIMED_RUNS_MIN) {
         for case in &mut *cases {
             if repeat < case.repeats(session.options().repeat) {

@@ -1,4 +1,4 @@
-//! What the rules do, beside what the report says.
+//! Pictures of the rules, beside the report.
 
 use pagewell_load::measure::{Better, number};
 
@@ -41,7 +41,7 @@ pub(super) fn pictures(cases: &[Case]) -> Vec<Picture> {
     pictures
 }
 
-/// What the device is asked for in the program, for each cell of the report's table.
+/// Device operations of the program, for each cell of the report's table.
 fn operations<'a>(cells: impl Iterator<Item = &'a Case>) -> Option<Picture> {
     let mut lines = Vec::new();
     for case in cells {

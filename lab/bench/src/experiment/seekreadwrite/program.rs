@@ -1,4 +1,4 @@
-//! The program of the report: blocks of a small file are read and written again, here and there.
+//! The program of the report: it reads and writes blocks of a small file again and again.
 
 use std::fmt;
 use std::time::Instant;
@@ -19,7 +19,7 @@ const UPDATES: u64 = 10_000;
 const BLOCKS: u64 = 8;
 /// From one block to the next, in blocks; the report's order is 0, 5, 2, 7, 4, 1, 6, 3.
 const STRIDE: u64 = 5;
-/// Numbers of updates are stamped into the first bytes of what is written, as far as they go.
+/// The number of the update is stamped into the first bytes of each write.
 const STAMP_BYTES: usize = 8;
 
 named! {
@@ -60,7 +60,7 @@ pub struct Program {
     pub write_bytes: u64,
 }
 
-/// At least one, and so few that the file of all blocks can be had.
+/// At least one, and so few that the file of all blocks fits.
 fn block_bytes(text: &str) -> std::result::Result<u64, String> {
     size::within(text, 1..=1 << 20)
 }
@@ -88,7 +88,7 @@ impl fmt::Display for Program {
 }
 
 impl Program {
-    /// Bytes of a file that the program stays inside of, in whole blocks of a file system.
+    /// Bytes of the program's file, in whole blocks of a file system.
     pub fn file_bytes(&self) -> u64 {
         let longer = self.block_bytes.max(self.write_bytes);
         let end = (self.blocks.saturating_sub(1))
@@ -97,12 +97,12 @@ impl Program {
         end.max(1).next_multiple_of(BLOCK_BYTES)
     }
 
-    /// Most device writes that what is dirty at the end can need: one for each block of the file.
+    /// The most device writes for dirty bytes at the end: one for each block of the file.
     pub fn file_blocks(&self) -> u64 {
         self.file_bytes() / BLOCK_BYTES
     }
 
-    /// Where each update takes place.
+    /// The place of each update.
     pub fn offsets(self) -> impl Iterator<Item = u64> {
         let blocks = self.blocks.max(1);
         let mut stride = STRIDE;
@@ -121,7 +121,7 @@ impl Program {
         })
     }
 
-    /// Runs it, and says how long each update took.
+    /// Runs it, and returns the latency of the updates.
     pub(super) fn run(&self, storage: &Storage) -> Result<Latency> {
         let mut latency = Latency::default();
         let mut block = buffer(self.block_bytes)?;
@@ -142,7 +142,7 @@ impl Program {
         storage.read(0, &mut all)
     }
 
-    /// What a file of zeros holds after it.
+    /// What a file of zeros holds afterwards.
     pub(super) fn result(&self) -> Result<Vec<u8>> {
         let mut bytes = buffer(self.file_bytes())?;
         let mut source = buffer(self.write_bytes)?;
@@ -158,7 +158,7 @@ impl Program {
     }
 }
 
-/// Makes what an update writes unlike what every other one does.
+/// Makes the bytes of an update unlike those of every other.
 fn stamp(source: &mut [u8], update: usize) {
     let stamp = (update as u64 + 1).to_le_bytes();
     let count = source.len().min(STAMP_BYTES);

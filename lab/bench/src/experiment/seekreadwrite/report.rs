@@ -12,7 +12,6 @@ const COLUMNS: &str = "\
     on | rule | blocks | of bytes | written | reads | writes | at flush | seconds | flush ms | \
     CPU % | reference operations, s";
 
-/// All cases as one table.
 pub(super) fn text(cases: &[Case]) -> String {
     let lines: Vec<Vec<String>> = cases.iter().map(cells).collect();
     let mut text = "device operations of the program, and of the flush after it; the file was \
@@ -50,7 +49,7 @@ fn cells(case: &Case) -> Vec<String> {
     ]
 }
 
-/// A case as a row. The rules of the report are baselines.
+/// A case as a row. The report's rules are baselines.
 pub(super) fn row(case: &Case) -> Row {
     let plan = &case.plan;
     let mode = match plan.rule {

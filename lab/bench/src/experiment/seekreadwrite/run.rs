@@ -14,17 +14,15 @@ use super::storage::Storage;
 use super::target::TargetName;
 use crate::experiment::{Result, Rule};
 
-/// What is run, and how.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) target: TargetName,
     pub(super) program: Program,
     pub(super) rule: Rule,
-    /// Another thread makes everything durable so often meanwhile.
+    /// How often another thread makes everything durable meanwhile.
     pub(super) commit_interval: Option<Duration>,
 }
 
-/// What came out.
 #[derive(Clone, Debug)]
 pub(super) struct Run {
     /// The program.
@@ -41,19 +39,18 @@ pub(super) struct Run {
     pub(super) device_bytes: u64,
     /// What this process used for the program.
     pub(super) usage: Usage,
-    /// Times that the program waited to write: for a write of the same block, for memory, or for a
-    /// fetch.
+    /// Times that the program waited for a write of the same block, for memory, or for a fetch.
     pub(super) busy_waits: u64,
     /// Of each update.
     pub(super) latency: Latency,
-    /// Where the first requests of the program and of the flush went.
+    /// Places of the first requests of the program and of the flush.
     pub(super) places: Vec<(u64, usize)>,
-    /// How long all of them were.
+    /// Sizes of all requests.
     pub(super) sizes: SizeHistogram,
 }
 
 impl Run {
-    /// The program and what came after it.
+    /// The program and the flush.
     pub(super) fn seconds(&self) -> f64 {
         (self.loop_time + self.flush_time).as_secs_f64()
     }

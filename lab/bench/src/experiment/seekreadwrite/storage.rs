@@ -1,4 +1,4 @@
-//! What the program reads and writes: the page cache, or the blocks of an old system.
+//! The storage of the program: the page cache, or the blocks of an old system.
 
 use std::sync::{Arc, mpsc};
 
@@ -13,7 +13,7 @@ const CACHE_BYTES: u64 = 16 << 20;
 
 /// A device under a rule.
 pub(super) enum Storage {
-    /// The page cache. After each write as the rule says.
+    /// The page cache, with the rule after each write.
     Pages(CachedDevice, Rule),
     /// An old system's buffer cache.
     Blocks(BlockBuffers<OnDevice>),
@@ -28,7 +28,8 @@ impl Storage {
             return Ok(Self::Blocks(buffers));
         }
         let mut options = CacheOptions::new(CACHE_BYTES);
-        // It would read the file whole as soon as the order shows, which is of no interest here.
+        // It would read the whole file ahead as soon as the order shows, which is of no interest
+        // here.
         options.read_ahead = ReadAheadRule::Off;
         Ok(Self::Pages(Cache::new(options)?.open(device), rule))
     }
@@ -58,7 +59,7 @@ impl Storage {
         Ok(())
     }
 
-    /// Waits until all that was started has come to the device.
+    /// Waits until all started writes are on the device.
     pub(super) fn settle(&self) -> Result<()> {
         match self {
             Self::Pages(..) => Ok(()),
@@ -82,7 +83,6 @@ impl Storage {
     }
 }
 
-/// A device as a store of blocks.
 pub(super) struct OnDevice(Arc<dyn Device>);
 
 impl Store for OnDevice {

@@ -1,4 +1,4 @@
-//! What the file of the program is on.
+//! Where the program's file is.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use pagewell_layers::{Delay, Model, Stats};
 use crate::experiment::direct::Scratch;
 use crate::experiment::{Error, Result, system};
 
-/// Names what the file is on.
+/// Names where the file is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TargetName {
     /// Memory: nothing takes time, and requests are counted.
@@ -63,7 +63,7 @@ impl TargetName {
         }
     }
 
-    /// The same of zeros, new for each run.
+    /// The target with zeros, new for each run.
     pub(super) fn open(&self, bytes: u64, directory: Option<&Path>) -> Result<Target> {
         let ram = || Arc::new(RamDevice::new("memory", bytes));
         let mut scratch = None;
@@ -108,7 +108,7 @@ fn zeros(directory: Option<&Path>, bytes: u64) -> std::io::Result<Scratch> {
     Ok(scratch)
 }
 
-/// What the file is on, counted.
+/// Where the file is, counted.
 pub(super) struct Target {
     pub(super) stats: Arc<Stats>,
     _scratch: Option<Scratch>,

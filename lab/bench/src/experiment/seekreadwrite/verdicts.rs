@@ -1,5 +1,5 @@
-//! What must hold. Times are those of the fastest of several runs: a run takes some hundredths of a
-//! second, and what else the machine does is no property of a rule.
+//! Requirements. Times are those of the fastest of several runs: a run takes some hundredths of a
+//! second, and the machine's other work is no property of a rule.
 
 use pagewell_load::report::rate;
 
@@ -8,14 +8,14 @@ use super::run::Run;
 use super::target::TargetName;
 use crate::experiment::Rule;
 
-/// Longest that the program may take where storage is no disk.
+/// The longest time of the program where storage is no disk.
 const SECONDS_MAX: f64 = 1.0;
 /// The slowest cell against the fastest.
 const SPREAD_MAX: f64 = 2.0;
 /// A slow device against one that takes no time.
 const SLOW_FACTOR: f64 = 1.1;
 
-/// Counts that must hold of all cases, and whether they do.
+/// Counts that must hold of all cases.
 pub(super) fn counts(cases: &[Case]) -> Vec<(bool, String)> {
     let mut verdicts = Vec::new();
     let delayed = || cases.iter().filter(|case| is_plain(case, Rule::Delayed));
@@ -37,7 +37,7 @@ pub(super) fn counts(cases: &[Case]) -> Vec<(bool, String)> {
     verdicts
 }
 
-/// Times that must hold of all cases, and whether they do.
+/// Times that must hold of all cases.
 pub(super) fn times(cases: &[Case]) -> Vec<(bool, String)> {
     let on_devices = Rule::ALL.into_iter();
     let on_devices = on_devices.filter_map(|rule| of_report(cases, rule, false));
@@ -81,9 +81,8 @@ fn flushes<'a>(cases: impl Iterator<Item = &'a Case>) -> Option<(bool, String)> 
     Some(verdict!(pass, "{what}: at most {most}"))
 }
 
-/// The report's device operations, exactly: in memory, which answers at once, a count. Where a
-/// device takes time, a block may be changed again before its write begins, and one write is for
-/// both.
+/// The report's device operations, exactly: a count in memory, which answers at once. Where a
+/// device takes time, a block may change again before its write begins, and one write is for both.
 fn of_report(cases: &[Case], rule: Rule, in_memory: bool) -> Option<(bool, String)> {
     let known = cases.iter().filter(|case| {
         is_plain(case, rule) && (case.plan.target == TargetName::Memory) == in_memory
@@ -151,7 +150,7 @@ fn elapsed(cases: &[Case]) -> Vec<(bool, String)> {
     verdicts
 }
 
-/// What the device takes does not reach the program.
+/// The device's time does not reach the program.
 fn slow_device(cases: &[Case]) -> Option<(bool, String)> {
     let fast = delayed_on(cases, false, false)?;
     let slow = delayed_on(cases, true, false)?;
@@ -166,7 +165,7 @@ fn slow_device(cases: &[Case]) -> Option<(bool, String)> {
     ))
 }
 
-/// A commit that goes on does not stop the program.
+/// A commit in progress does not stop the program.
 fn no_waits(cases: &[Case]) -> Option<(bool, String)> {
     let slow = delayed_on(cases, true, true)?;
     let waits = slow.runs.iter().map(|run| run.busy_waits).max()?;
