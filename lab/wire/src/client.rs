@@ -27,7 +27,7 @@ pub fn next_xid() -> u32 {
     NEXT_XID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Who makes the calls of a client.
+/// Credentials of a client's calls.
 #[derive(Clone, Debug)]
 pub enum User {
     /// AUTH_NONE.

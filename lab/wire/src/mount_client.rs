@@ -37,7 +37,7 @@ impl Client {
         self.mount_call(Procedure::UmntAll, &[]).decode::<()>();
     }
 
-    /// Who has mounted what.
+    /// The mounts that the server remembers: host and path of each.
     pub fn mounted(&mut self) -> Vec<(Vec<u8>, Vec<u8>)> {
         let answer = self.mount_call(Procedure::Dump, &[]);
         let list: DumpReply<'_> = answer.decode();

@@ -146,8 +146,8 @@ impl Drop for Process {
     }
 }
 
-/// The other half of [`Process::start`]: serves what the environment says, and nothing when this
-/// process is a test like others.
+/// Serves what the environment says in a process that [`Process::start`] started; returns at once
+/// in any other process.
 pub fn serve_as_child() {
     let Ok(role) = std::env::var(ROLE) else {
         return;
