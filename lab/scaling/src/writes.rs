@@ -31,9 +31,9 @@ pub(crate) struct Writes {
 pub(crate) struct Place {
     /// Address of the instruction.
     pub(crate) instruction: u64,
-    /// Writes, and those of them that lock the line.
+    /// Writes.
     pub(crate) writes: u64,
-    /// Those that were atomic read-modify-writes.
+    /// Atomic read-modify-writes.
     pub(crate) locked: u64,
 }
 
