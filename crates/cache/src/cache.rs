@@ -1,4 +1,4 @@
-//! A cache: memory that stores share, and how one is put behind it.
+//! A cache: memory that stores share, and how a store is put behind it.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ impl Cache {
         })
     }
 
-    /// Puts a device behind the cache. Each call makes one of its own, with memory of its own.
+    /// Puts a device behind the cache, with memory of its own.
     pub fn open(&self, device: Arc<dyn Device>) -> CachedDevice {
         self.open_with(device, self.open_options())
     }
@@ -71,7 +71,7 @@ impl Cache {
         CachedDevice::new(object)
     }
 
-    /// Puts a store behind the cache, of which no object is open yet.
+    /// Puts a store behind the cache.
     pub fn open_store(&self, store: Arc<dyn Store>, options: OpenOptions) -> CachedStore {
         let parts = self.store(store, options, None);
         CachedStore::new(parts)
@@ -85,7 +85,7 @@ impl Cache {
     ) -> Arc<StoreParts> {
         let settings = &options.over(&self.options);
         let pages = self.pages.clone();
-        // Preparing memory takes it, so that is only done where it was to be taken at once.
+        // Registering takes the memory, so only where all of it was to be taken at once.
         if settings.populate_bytes >= settings.size_bytes {
             store.register_memory(&pages.arena().memory());
         }
@@ -122,7 +122,7 @@ impl Cache {
         })
     }
 
-    /// The settings of a store that has none of its own.
+    /// The settings of a store without its own.
     #[must_use]
     pub fn open_options(&self) -> OpenOptions {
         OpenOptions::new(&self.options)
@@ -140,9 +140,9 @@ impl Cache {
         self.pages.arena().page_size()
     }
 
-    /// The file that the memory is too, when [that was asked for](CacheOptions::memory_is_file),
-    /// only to be read; [`crate::PinnedPage::memory_offset`] says where in it bytes are. What is
-    /// not pinned may change at any time.
+    /// The file that the memory is too ([`CacheOptions::memory_is_file`]), only to be read;
+    /// [`crate::PinnedPage::memory_offset`] says where in it bytes are. What is not pinned may
+    /// change.
     #[must_use]
     pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
         self.pages.arena().file()

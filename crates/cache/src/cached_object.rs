@@ -1,5 +1,4 @@
-//! An object seen through the cache: what callers may do with it; and a device, which is the only
-//! object of its store.
+//! An object seen through the cache; and a device, which is the only object of its store.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,9 +12,8 @@ use crate::read::reader::Reader;
 use crate::write::Writer;
 use crate::{PagePin, PinnedPage, ReadMode, Result, WriteMode};
 
-/// An object of a store seen through the cache. Cloning shares it; its pages go with the last clone
-/// and the last pin. With the last clone what was written is [committed](Self::commit), which may
-/// wait.
+/// An object of a store seen through the cache. Cloning shares it; the last clone
+/// [commits](Self::commit) what was written, which may wait. The pages go with it and the last pin.
 #[derive(Clone)]
 pub struct CachedObject {
     reader: Arc<Reader>,
@@ -35,7 +33,7 @@ impl Deref for CachedDevice {
     }
 }
 
-/// How much of memory may have something that is not at a store.
+/// How much memory may hold what is not at a store.
 #[derive(Clone)]
 pub struct DirtyLimit(Arc<WrittenStore>);
 
@@ -44,9 +42,8 @@ impl DirtyLimit {
         Self(store)
     }
 
-    /// Has writers of all objects wait when so much memory is dirty; `None`: what the store was
-    /// opened with ([`crate::OpenOptions::dirty_bytes_max`]). What is above it goes as it is
-    /// written.
+    /// The limit for all objects, above which writers wait; `None`: what the store was opened with
+    /// ([`crate::OpenOptions::dirty_bytes_max`]). What is dirty above it goes as it is written.
     pub fn set(&self, bytes_max: Option<u64>) {
         self.0.limit(bytes_max);
     }
@@ -86,27 +83,26 @@ impl CachedObject {
         &self.writer
     }
 
-    /// [`pagewell_device::Store::name`]: of the store that it is in.
+    /// [`pagewell_device::Store::name`].
     #[must_use]
     pub fn name(&self) -> &str {
         self.reader.fetcher().queue().name()
     }
 
-    /// Where it ends now.
+    /// Its length now.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.reader.own().layout().length_bytes()
     }
 
-    /// Moves its end, at the most to 256 TiB. What memory has behind it is forgotten, as by
-    /// [`Self::discard`]. To be called when the store has the new length, while no caller writes;
-    /// reads meanwhile are of the old length or of the new one.
+    /// Moves its end, to 256 TiB at most; memory behind it is forgotten, as by [`Self::discard`].
+    /// The store has the new length already, and no caller writes; reads meanwhile are of either
+    /// length.
     pub fn set_length(&self, length_bytes: u64) {
         self.writer.set_length(length_bytes);
     }
 
-    /// Whether memory has pages of it: false where that would have to be searched for, of the
-    /// object of a device.
+    /// Whether memory has pages of it; false for a device that does not list them.
     #[must_use]
     pub fn has_pages(&self) -> bool {
         let own = self.reader.own();
@@ -145,15 +141,14 @@ impl CachedObject {
         self.reader.read(offset, target, mode, waited)
     }
 
-    /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one,
-    /// without a copy and without taking memory.
+    /// Pins the bytes from `offset` to the end of their page, at most `length` and at least one.
     #[inline]
     pub fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
         self.reader.pin(offset, length, mode)
     }
 
     /// Pins the bytes from `offset` for a payload, page by page. `None` when too many pages are
-    /// pinned so, or not all of these have a frame at a time: copy then.
+    /// pinned so, or not all of these have a frame at the same time: copy then.
     pub fn pin_all(
         &self,
         offset: u64,
@@ -174,20 +169,19 @@ impl CachedObject {
         self.reader.pin_all(offset, length, mode, waited)
     }
 
-    /// Begins to fetch a range that will be wanted, as far as memory allows.
+    /// Begins to fetch a range, as far as memory allows.
     pub fn prefetch(&self, offset: u64, length: u64) {
         self.reader.ahead().prefetch(offset, length);
     }
 
-    /// Writes `source` at `offset`: all of it, or an error, and then any part of it. It is in
-    /// memory when this returns; [`Self::commit`] says whether it is durable. Reads that begin
-    /// afterwards see it, those that run meanwhile any mix. What is pinned does not change.
+    /// Writes `source` into memory at `offset`: all of it, or an error, and then any part of it.
+    /// Reads that begin afterwards see it, those that run meanwhile any mix. What is pinned does
+    /// not change.
     pub fn write_at(&self, offset: u64, source: &[u8], mode: WriteMode) -> Result<()> {
         self.writer.write(offset, source, mode, &mut 0)
     }
 
-    /// [`Self::write_at`]; how many bytes were `changed`, from the first on, also when it fails or
-    /// would have to wait.
+    /// [`Self::write_at`]; how many bytes were `changed`, from the first on, also when it fails.
     pub fn write_counting(
         &self,
         offset: u64,
@@ -198,8 +192,8 @@ impl CachedObject {
         self.writer.write(offset, source, mode, changed)
     }
 
-    /// Waits until everything that was written to this range before is durable. What is written
-    /// meanwhile does not count. The range may reach past the end.
+    /// Waits until everything that was written to this range before is durable. The range may reach
+    /// past the end.
     ///
     /// # Errors
     /// [`crate::Error::Device`]: not all could be written; it stays in memory and is tried again.
@@ -209,7 +203,7 @@ impl CachedObject {
         self.writer.submitter().commit(offset, length)
     }
 
-    /// [`Self::commit`], but durable or not.
+    /// [`Self::commit`] without the flush.
     pub fn write_out(&self, offset: u64, length: u64) -> Result<()> {
         self.writer.submitter().write_out(offset, length)
     }
@@ -219,14 +213,14 @@ impl CachedObject {
         self.commit(0, self.length_bytes())
     }
 
-    /// [`Self::sync`], and [`Self::abandon`] when nothing has got any further for so long; how many
-    /// bytes are lost. No caller can write any more.
+    /// [`Self::sync`], and [`Self::abandon`] when the store has taken nothing for `patience`; how
+    /// many bytes are lost. No caller may write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
         self.writer.submitter().close_within(patience)
     }
 
     /// Gives up a device that does not answer; how many bytes are lost. All that wait for it fail
-    /// within a moment, and so do writes, and reads of what is not in memory. Memory of its
+    /// within a moment, and so do writes, and reads of what is not in memory. The memory of its
     /// requests stays until they end.
     pub fn abandon(&self) -> u64 {
         self.writer.dirty().abandon()
@@ -234,14 +228,13 @@ impl CachedObject {
 
     /// Forgets what memory has of a range, dirty or not: later reads ask the device. What comes
     /// from the device meanwhile is lost; what is on its way to it may arrive. What is pinned does
-    /// not change. Waits for writers of the same pages, never for the device. The cost is that of
-    /// the pages that are in memory.
+    /// not change. Waits for writers of the same pages, and for a frame where other dirty bytes
+    /// must be copied.
     pub fn discard(&self, offset: u64, length: u64) {
         self.writer.purge(offset, length);
     }
 
-    /// Changes whenever data that was written with success may have been lost. A server that
-    /// promised anything about it has to ask for it again.
+    /// Changes whenever data that was written with success may have been lost.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
         self.writer.dirty().losses()
@@ -263,19 +256,19 @@ impl CachedObject {
         dirty.has_started() && dirty.lock().unflushed.needed(extent).is_some()
     }
 
-    /// Bytes in memory that are not on the device yet, those on their way included.
+    /// Bytes in memory that are not on the device yet, with those on their way.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.writer.dirty().bytes()
     }
 
-    /// How much of memory may wait to be written to the store that it is in.
+    /// How much memory may wait to be written to its store.
     #[must_use]
     pub fn dirty_limit(&self) -> DirtyLimit {
         DirtyLimit::new(self.writer.dirty().store().clone())
     }
 
-    /// Pages that hold them: what the limits are about.
+    /// Pages with dirty bytes: what the limits count.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.writer.dirty().lock().policy.dirty_pages()

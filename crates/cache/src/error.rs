@@ -8,7 +8,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// Why a read or a write failed. Others are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not in memory, and the caller may not wait. The device has been asked.
+    /// Not in memory, and the caller may not wait. Its fetch has begun, if memory allowed.
     #[error("would block")]
     WouldBlock,
     /// The device failed; it names itself and the offset.
@@ -24,7 +24,7 @@ pub enum Error {
         /// How long it was waited for.
         seconds: u64,
     },
-    /// As much as may be is in memory and not on the device, and stayed so.
+    /// As much as may be is dirty, and the device took nothing.
     #[error("{device}: at byte {offset}: nothing could be written to the device in {seconds} s")]
     Full {
         /// Name of the device.

@@ -1,16 +1,13 @@
 //! Frames: the memory of the cache, mapped once, in huge pages where the system has them; and which
 //! frames hold no page.
 //!
-//! A cache that maps a page at each use pays for page tables and for telling every processor to
-//! forget the old mapping: half of the cost of a read, as was measured of Solaris. Here the address
-//! of a page is arithmetic, and huge pages make it a few hundred entries of the processor's address
-//! cache. Those that were set aside are tried first where the size was asked for. Memory that is a
-//! file too is in ordinary pages.
+//! Mapping a page at each use pays for page tables and for telling every processor to forget the
+//! old mapping: half of the cost of a read, measured on Solaris. Here the address of a page is
+//! arithmetic, and huge pages need only some hundred entries of the processor's address cache.
 //!
-//! Free frames are Treiber's stack over indexes, without a lock. A tag in the head changes at every
-//! push and pop, so that ABA is noticed. What was freed last is used first: it is most likely still
-//! in the processor's cache. Known weakness: all threads meet at one head, once for each fetched
-//! page.
+//! Free frames are Treiber's stack over indexes, without a lock; a tag in the head changes at every
+//! push and pop, against ABA. What was freed last, and is most likely still in the processor's
+//! cache, goes first. Known weakness: all threads meet at one head, once for each fetched page.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -58,7 +55,7 @@ pub(crate) struct Arena {
     /// Which pages the system gave.
     page_size: PageSize,
     file: Option<OwnedFd>,
-    /// So that loom sees what threads do with each block.
+    /// Shows loom what threads do with each block.
     #[cfg(feature = "loom")]
     watched: Watched,
 }
@@ -91,8 +88,8 @@ impl Drop for Mapping {
 }
 
 impl Arena {
-    /// Takes `populate_bytes` of the memory now, as far as there is; [`u64::MAX`]: all of it, or
-    /// there is no arena.
+    /// Populates `populate_bytes`, as far as there is memory; [`u64::MAX`]: all, or there is no
+    /// arena.
     pub(crate) fn new(frames: u32, options: &CacheOptions) -> Result<Self, Errno> {
         let populate_bytes = options.populate_bytes;
         let reserved = options.size_bytes_min.is_none();
@@ -102,7 +99,6 @@ impl Arena {
             Some(mapping) => (mapping, PageSize::Reserved),
             None => map_transparent(bytes)?,
         };
-        // Whole pages: more than the mapping has is all of it.
         let pages = populate_bytes.div_ceil(PAGE_BYTES as u64);
         let populated_bytes = pages.min(frames.into()) as usize * PAGE_BYTES;
         let populated = populate(&mapping, populated_bytes);
@@ -122,7 +118,6 @@ impl Arena {
         }
     }
 
-    /// Through the file it can only be read.
     pub(crate) fn new_in_file(frames: u32) -> Result<Self, Errno> {
         let bytes = frames as usize * PAGE_BYTES;
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
@@ -138,7 +133,7 @@ impl Arena {
             base_bytes: bytes,
             start: base,
         };
-        // Our own mapping can be written to, as it was there before.
+        // Our own mapping stays writable, as it came before the seal.
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SHRINK | SealFlags::SEAL;
         rustix::fs::fcntl_add_seals(&file, seals)?;
         Ok(Self::of(mapping, frames, PageSize::Ordinary, Some(file)))
@@ -148,7 +143,6 @@ impl Arena {
         self.frames
     }
 
-    /// Which pages the system gave.
     pub(crate) fn page_size(&self) -> PageSize {
         self.page_size
     }
@@ -164,7 +158,7 @@ impl Arena {
     /// Bytes of a page.
     ///
     /// # Safety
-    /// Nobody writes to them for as long as they are used.
+    /// No thread writes to them for as long as they are used.
     pub(crate) unsafe fn bytes(&self, frame: FrameIndex, start: usize, length: usize) -> &[u8] {
         assert!(start + length <= PAGE_BYTES);
         #[cfg(feature = "loom")]
@@ -176,7 +170,7 @@ impl Arena {
     /// Copies bytes into a page.
     ///
     /// # Safety
-    /// Nobody else reads or writes them meanwhile.
+    /// No other thread reads or writes them meanwhile.
     pub(crate) unsafe fn fill(&self, frame: FrameIndex, start: usize, source: &[u8]) {
         assert!(start + source.len() <= PAGE_BYTES);
         #[cfg(feature = "loom")]
@@ -194,8 +188,8 @@ impl Arena {
         unsafe { self.mapping.start.add(frame.0 as usize * PAGE_BYTES) }
     }
 
-    /// Asks the processor for a part of a page: where it begins, and where it enters the next 4
-    /// KiB, which hardware does not look across. Any frame is fine.
+    /// Asks the processor for a part of a page: its beginning, and where it enters the next 4 KiB,
+    /// which hardware does not look across. Any frame is fine.
     #[inline]
     pub(crate) fn prefetch(&self, frame: FrameIndex, range: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
@@ -230,7 +224,7 @@ impl Drop for Arena {
     }
 }
 
-/// Loom ends a test where a thread writes to a block that another uses.
+/// Loom fails a test where a thread writes to a block that another uses.
 #[cfg(feature = "loom")]
 struct Watched(Box<[loom::cell::UnsafeCell<()>]>);
 
@@ -321,8 +315,8 @@ pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno
     // SAFETY: inside the mapping. It only says which pages are preferred.
     let advised =
         unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-    // A child would take part in copy-on-write of pages that a device writes to. Not every system
-    // has it.
+    // A forked child would make pages copy-on-write that a device writes to. Not every system has
+    // it.
     // SAFETY: inside the mapping; only children are affected, which do not use the cache.
     let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork) };
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -379,7 +373,7 @@ impl FreeList {
         }
     }
 
-    /// Gives a frame back. It must not be in the list.
+    /// The frame must not be in the list.
     pub(crate) fn push(&self, frame: FrameIndex) {
         let Some(next) = self.next.get(frame.0 as usize) else {
             debug_assert!(false, "{frame:?}");

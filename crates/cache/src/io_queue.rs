@@ -1,11 +1,10 @@
-//! The elevator at work: between the parts that want bytes moved and a store.
+//! The elevator ([`pagewell_policy::elevator`]) at work, before a store.
 //!
-//! The policy ([`pagewell_policy::elevator`]) says what goes next. A thread that brings a request
-//! or completes one sends on what may go now (*pumps*), one at a time; it does not pump from inside
-//! `submit`, so devices that answer at once cannot make it recurse.
+//! A thread that brings or completes a request sends what may go (*pumps*), one thread at a time,
+//! and never from inside `submit`: devices that answer at once cannot make it recurse.
 //!
-//! When a merged request fails, its pieces are made again one by one, at once. Until they have
-//! ended the elevator holds back what overlaps them.
+//! The pieces of a merged request that failed are made again one by one, at once; until they have
+//! ended, the elevator holds back what overlaps them.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -44,7 +43,7 @@ pub(crate) struct Transfer {
     /// The memory; together as long as the extent.
     pub segments: Vec<Segment>,
     pub issuer: Issuer,
-    /// Has what keeps the memory valid.
+    /// Owns what keeps the memory valid.
     pub completion: Completion,
 }
 
@@ -58,8 +57,7 @@ pub(crate) struct IoQueue {
     origin: Instant,
 }
 
-/// Pieces of a dispatch are made again. Until the last has ended the elevator holds back what
-/// overlaps it.
+/// The pieces of a dispatch that are made again: its end, when the last has ended.
 struct Unended {
     queue: Arc<IoQueue>,
     id: DispatchId,
@@ -145,7 +143,7 @@ impl IoQueue {
     /// Queues requests and sends what may go.
     ///
     /// # Safety
-    /// The segments of each must be valid, and nobody else's, until its completion has run.
+    /// The segments of each must be valid, and used by nothing else, until its completion has run.
     pub(crate) unsafe fn submit(self: &Arc<Self>, transfers: Vec<(RequestId, Transfer)>) {
         let now = self.origin.elapsed();
         let mut refused = Vec::new();
@@ -181,13 +179,12 @@ impl IoQueue {
             state.elevator.promote(*id, Class::SynchronousRead);
         }
         drop(state);
-        // There may be a place for them that there was not for guesses.
+        // These may go where guesses could not.
         self.pump();
     }
 
     fn pump(self: &Arc<Self>) {
         let mut state = self.state.lock();
-        // The thread that pumps looks again after each time that it has sent something.
         if std::mem::replace(&mut state.pumping, true) {
             return;
         }
@@ -200,7 +197,7 @@ impl IoQueue {
         }
     }
 
-    /// All that may go now; when that is nothing, the pumping has ended.
+    /// All that may go now; `None`: nothing, and the pumping has ended.
     fn next_requests(self: &Arc<Self>) -> Option<Vec<Batch>> {
         let mut state = self.state.lock();
         let mut batches: Vec<Batch> = Vec::new();
@@ -242,7 +239,7 @@ impl IoQueue {
             };
             CACHE_REQUESTS_IN_QUEUE.add(-1);
             if member.extent.offset > at {
-                // For bytes that nobody wants: at most the widest hole that is read over.
+                // For unwanted bytes: at most the widest hole that is read over.
                 let length = usize::try_from(member.extent.offset - at).unwrap_or(0);
                 let mut gap = Buffer::new(length, self.memory_alignment_bytes);
                 segments.push(gap.as_segment());
@@ -267,7 +264,7 @@ impl IoQueue {
         };
         let durable = transfers.iter().any(|transfer| transfer.durable);
         // SAFETY: the memory of the members by the contract of `submit`, as their completions run
-        // in this one; that of the gaps is owned by it.
+        // in this one or after it; that of the gaps is owned by it.
         let mut request = unsafe {
             Request::new(operation, offset, segments, issuer, move |outcome| {
                 drop(gaps);
@@ -298,7 +295,7 @@ impl IoQueue {
         let end = offset + outcome.transferred_bytes as u64;
         let alone = transfers.len() == 1;
         let (ended, again): (Vec<_>, Vec<_>) = transfers.into_iter().partition(|transfer| {
-            // The end of the device is no failure, and nobody asked for a guess.
+            // The end of the device is no failure, and no thread waits for a guess.
             alone
                 || transfer.issuer == Issuer::ReadAhead
                 || end >= transfer.destination.length_bytes
@@ -329,7 +326,6 @@ impl IoQueue {
         self.least_latency.store(least, Ordering::Relaxed);
     }
 
-    /// Makes pieces again: the failure may be that of one of them.
     fn again(self: &Arc<Self>, id: DispatchId, pieces: Vec<Transfer>) {
         if pieces.is_empty() {
             return;
@@ -363,7 +359,7 @@ fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
             segments,
             issuer,
             move |outcome| {
-                // Before the panic of the callee goes on: others wait for the end of the dispatch.
+                // Before the panic goes on: others wait for the end of the dispatch.
                 let complete = || completion(outcome.transferred_bytes, outcome.result);
                 let completed = catch_unwind(AssertUnwindSafe(complete));
                 drop(unended);

@@ -1,10 +1,9 @@
-//! The page cache: storage read once, kept in memory mapped once, pinned without a copy; and
+//! The page cache: storage read once, kept in memory mapped once, pinned without a copy, and
 //! written late, in large pieces and in order.
 //!
 //! What is cached are *objects*: a device, a file of a server. An object has a length, which may
 //! move, pages, dirty bytes and flushes. It belongs to a *store*, a mount or a device, whose
-//! objects share a queue, a quota of dirty memory, and what is learnt of bandwidth and latency. So
-//! a commit or a purge costs what its object has.
+//! objects share a queue, a quota of dirty memory, and measured bandwidth and latency.
 //!
 //! ```text
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
@@ -14,16 +13,10 @@
 //!               └─ pinned: a copy                       ↑ commit, flusher
 //! ```
 //!
-//! A read looks each page up in the page table, which pins it in the same step. What is missing
-//! gets frames ([`pagewell_policy::eviction`] says whose), is claimed unless a thread fetches it
+//! A miss gets frames ([`pagewell_policy::eviction`]), is claimed unless a thread fetches it
 //! already, and becomes requests that the elevator orders and merges
-//! ([`pagewell_policy::elevator`]).
-//!
-//! A write asks the write-back policy ([`pagewell_policy::writeback`]) whether its quota allows it.
-//! The writer becomes alone in each page, or in a copy that takes its name; the bytes are copied,
-//! and dirty. For memory, age or a commit, runs of dirty bytes are staged and sent. A commit tags
-//! what is dirty, waits for it, and flushes the object together with all that wait. What fails
-//! stays dirty; what is lost is reported.
+//! ([`pagewell_policy::elevator`]). What is written goes to the store for memory, age or a commit
+//! ([`pagewell_policy::writeback`]). What fails stays dirty; what is lost is reported.
 //!
 //! # Folders
 //!
@@ -39,12 +32,12 @@
 //! | `writeback` | submit loop, staging, flush, commit |
 //! | `write` | writes into pages, copy-on-write, purges |
 //!
-//! `page`, `sync` and `io_queue` are below what uses them; `store` and `cache` put the
-//! parts of an object and of a store together.
+//! `page`, `sync` and `io_queue` are below what uses them; `store` and `cache` put the parts
+//! together.
 //!
 //! # Who may touch which byte when
 //!
-//! A byte of a page is in a unit of 4 KiB, which is in one of these states:
+//! A byte of a page is in a unit, mostly of 4 KiB, which is in one of these states:
 //!
 //! ```text
 //!               claim                      the device
@@ -64,20 +57,20 @@
 //! | change another byte | page lock, in-flight lock, no fetch of its unit | none overwrites it |
 //! | claim a unit | a pin, in-flight lock, the name still there | one thread fetches it |
 //! | make a unit valid | its claim, or in-flight lock | valid bytes are complete |
-//! | stage dirty bytes | page lock, a pin | half of a write is never sent |
+//! | stage dirty bytes | page lock, a pin | no part of a write is sent alone |
 //! | purge a unit | as to change it; where others pin the page, it loses its name | as above |
 //! | take a name away | page, insertion, in-flight and dirty lock | it is found before or after |
 //! | set or clear `DIRTY` | dirty lock | what is dirty keeps its frame |
 //! | free a frame | no pin, not `DIRTY` | nothing is used or lost |
 //!
-//! A detached page has lost its name: those that pinned it keep it, a fetch into it ends and is
-//! lost, and its frame is free after the last unpin. `orders.rs` tries these rules in every
-//! order, and `table/orders.rs` those of the page table.
+//! Those that pinned a detached page keep it, a fetch into it ends and is lost, and its frame is
+//! free after the last unpin. `orders.rs` tries these rules in every order, and `table/orders.rs`
+//! those of the page table.
 //!
 //! # Order of locks
 //!
 //! A thread takes a lock only after all that it has, and no two of one rank; a debug build checks
-//! it (`sync.rs`). Nothing foreign is called under a lock: no device, no completion.
+//! it (`sync.rs`). No device and no completion is called under a lock.
 //!
 //! ```text
 //!   page ──> insertion ──> move ──> in flight ──> dirty ──> leaves
@@ -146,8 +139,8 @@ pub use pagewell_policy::readahead::Bounds;
 pub use residency::pins::{PagePin, PinnedPage};
 pub use store::CachedStore;
 
-/// Bytes of a page: the unit of lookup and eviction. Large, so that there are few of them; what
-/// is fetched of one can be less.
+/// Bytes of a page: the unit of lookup and eviction. Large, so that there are few; less can be
+/// fetched.
 pub const PAGE_BYTES: usize = 64 << 10;
 /// Smallest cache.
 pub const BYTES_MIN: u64 = 4 << 20;

@@ -1,10 +1,9 @@
 //! How much memory may this process have?
 //!
-//! A machine tells how much it has; a container or a service often may have less, and a process
-//! that takes more is ended with all that it has not written. The limits are those of the control
-//! group of the process and of each group around it, of version 2 (`memory.max`, and `memory.high`,
-//! above which the system takes memory back) or version 1 (`memory.limit_in_bytes`). The least
-//! counts.
+//! A container or a service may have less than its machine, and a process that takes more is killed
+//! with all that it has not written. The least limit of its control group and of each group around
+//! it counts: of version 2 (`memory.max`, and `memory.high`, above which the system takes memory
+//! back) or version 1 (`memory.limit_in_bytes`).
 //!
 //! ```text
 //!   /proc/self/cgroup     0::/system.slice/mount.service
@@ -14,7 +13,7 @@
 //! ```
 //!
 //! Known weaknesses: a group of a file system that is mounted elsewhere is not found, and what
-//! other processes of the group have is not subtracted.
+//! other processes of the group use is not subtracted.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -28,8 +27,7 @@ const GROUPS_BYTES_MAX: u64 = 64 << 10;
 const PATH_BYTES_MAX: usize = 4096;
 const LIMIT_BYTES_MAX: u64 = 64;
 
-/// The memory that this process may have, in bytes: that of the machine, or less where a control
-/// group says so; [`u64::MAX`] when it cannot be told.
+/// The memory that this process may have, in bytes; [`u64::MAX`] when unknown.
 #[must_use]
 pub fn memory_bytes() -> u64 {
     let information = rustix::system::sysinfo();
@@ -41,8 +39,8 @@ pub fn memory_bytes() -> u64 {
     least(machine, &groups, |path| read(path, LIMIT_BYTES_MAX))
 }
 
-/// The memory that programs can still have without any being pushed out, in bytes; [`u64::MAX`]
-/// when it cannot be told. Caches that take a part of it never have all of a machine.
+/// What the machine's programs can still have without pushing others out, in bytes; [`u64::MAX`]
+/// when unknown.
 #[must_use]
 pub fn memory_available_bytes() -> u64 {
     let text = read(Path::new(INFORMATION), GROUPS_BYTES_MAX).unwrap_or_default();
@@ -69,7 +67,7 @@ fn least(machine: u64, groups: &str, read: impl Fn(&Path) -> Option<String>) -> 
     limits.fold(machine, u64::min)
 }
 
-/// Where the limits of a group and of those around it are: of a line `number:controllers:path`.
+/// The limit files of a group and of those around it, from a line `number:controllers:path`.
 fn limit_files(line: &str) -> Vec<PathBuf> {
     let fields: Vec<_> = line.splitn(3, ':').collect();
     let [number, controllers, path] = fields[..] else {
@@ -98,7 +96,7 @@ fn limit_files(line: &str) -> Vec<PathBuf> {
     files
 }
 
-/// A limit in bytes. `None`: there is none, or it is 0, which is written to give memory back.
+/// In bytes. `None`: no limit, or 0, which is written to give memory back.
 fn limit(text: &str) -> Option<u64> {
     text.trim().parse().ok().filter(|bytes| *bytes > 0)
 }

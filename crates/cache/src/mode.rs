@@ -6,7 +6,7 @@ use pagewell_policy::readahead::Bounds;
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadMode {
-    /// Else what is not in memory gives [`Error::WouldBlock`](crate::Error::WouldBlock), and is
+    /// False: what is not in memory gives [`Error::WouldBlock`](crate::Error::WouldBlock), and is
     /// fetched meanwhile.
     pub may_block: bool,
     /// For whom: a reader, or the structure of a file system.
@@ -33,7 +33,7 @@ impl ReadMode {
 /// How to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteMode {
-    /// Else what would have to wait, for memory, a device, or a fetch of the same bytes, gives
+    /// False: what would have to wait, for memory, a device, or a fetch of the same bytes, gives
     /// [`Error::WouldBlock`](crate::Error::WouldBlock).
     pub may_block: bool,
 }

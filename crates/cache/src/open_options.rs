@@ -1,8 +1,7 @@
-//! How one store is put behind a cache: what may differ from store to store.
+//! What may differ from store to store behind a cache.
 //!
-//! A disk and a remote server share one memory, but not their constants. A server answers late
-//! and takes many requests at a time, so more has to be on its way; and it may be away for an hour
-//! and come back, so one may want to wait for it for ever.
+//! A server answers late and takes many requests at a time, so more has to be on its way than for a
+//! disk; and it may come back after an hour, so callers may want to wait for ever.
 
 use std::time::Duration;
 
@@ -16,8 +15,8 @@ use crate::residency::pages::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
-/// What each stream may come to: 40 ms at 100 MB/s, and some requests of 1 MiB for a server that is
-/// held up; and where growth ends: 50 ms at 1.3 GB/s.
+/// Of each stream at first: 40 ms at 100 MB/s, and some requests of 1 MiB for a server that is held
+/// up; and where growth ends: 50 ms at 1.3 GB/s.
 const REMOTE_DISTANCE_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
@@ -38,26 +37,24 @@ pub struct OpenOptions {
     pub read_ahead: ReadAheadRule,
     /// Reads that had to wait this long for the device fail; [`Duration::MAX`]: never.
     pub read_timeout: Duration,
-    /// Writes and commits that had to wait this long for the device fail; [`Duration::MAX`]:
-    /// never.
+    /// The same for writes and commits; [`Duration::MAX`]: never.
     pub write_timeout: Duration,
-    /// Memory of pages that hold what is not on the device yet, or what has to stay until a flush;
-    /// `None`: a fifth of the cache. At most half of it.
+    /// As [`CacheOptions::dirty_bytes_max`], with what has to stay until a flush.
     pub dirty_bytes_max: Option<u64>,
-    /// The same in time that the device needs to write that memory, page after page.
+    /// As [`CacheOptions::dirty_time_max`].
     pub dirty_time_max: Duration,
-    /// Bytes behind a sequential writer are written before they are committed. Not where a commit
-    /// takes them from memory.
+    /// Bytes behind a sequential writer are written before a commit. Off where a commit takes them
+    /// from memory.
     pub writes_behind: bool,
-    /// The least that is fetched at a time, up to a page: a request may cost more than its bytes.
-    /// 0: what the cache fetches.
+    /// The least that is fetched at a time, up to a page, where a request costs more than its
+    /// bytes; 0: what the cache fetches.
     pub unit_bytes_min: u64,
-    /// The least time of an answer, where it is known before the first read. `None`: reads show it.
+    /// The least time of an answer, where it is known; `None`: reads show it.
     pub latency: Option<Duration>,
 }
 
 impl OpenOptions {
-    /// What [`crate::Cache::open`] goes by in a cache with these options.
+    /// The settings of [`crate::Cache::open`] in a cache with these options.
     #[must_use]
     pub fn new(options: &CacheOptions) -> Self {
         Self {
@@ -72,7 +69,7 @@ impl OpenOptions {
         }
     }
 
-    /// The settings of the cache for this store: one that answers longer requests best gets them.
+    /// The cache's settings with this store's lengths, where they are larger.
     pub(crate) fn over(&self, options: &CacheOptions) -> CacheOptions {
         let request_bytes = match self.read_ahead {
             ReadAheadRule::Server { request_bytes } => request_bytes,
@@ -120,7 +117,7 @@ impl OpenOptions {
         Adaptive::new(ReadAheadSettings {
             page_bytes: PAGE_BYTES as u64,
             unit_bytes,
-            // A read of the first byte of an object is taken for the beginning of a stream.
+            // A read of the first byte of an object counts as the beginning of a stream.
             file_alignment_bytes: length_bytes.is_none().then_some(SEEN_BYTES),
             ..settings
         })

@@ -16,17 +16,17 @@ use crate::{BYTES_MIN, PAGE_BYTES};
 /// Which rule guesses what will be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAheadRule {
-    /// Streams found from offsets, windows that adapt, with the constants for the kind of medium.
+    /// Streams found from offsets, windows that adapt, constants for the kind of medium.
     #[default]
     Adaptive,
     /// The same with constants for a server that is 0.1 to 50 ms away.
     Server {
-        /// It answers requests of this length best.
+        /// The length of requests that it answers best.
         request_bytes: u64,
     },
-    /// Always so many blocks behind a stream that has read a quarter as much, as clients of NFS do.
+    /// Always so many blocks ahead of a stream that has read a quarter as much, as NFS clients do.
     Blocks {
-        /// Bytes of a block. Counted are whole pages of the cache.
+        /// Bytes of a block, rounded up to whole pages of the cache.
         block_bytes: u64,
         /// Blocks.
         count: u32,
@@ -40,55 +40,53 @@ pub enum ReadAheadRule {
 pub struct CacheOptions {
     /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
     pub size_bytes: u64,
-    /// The size was not asked for: with too little memory half of it will do, and so on down to
-    /// this; and huge pages that were set aside are left to others.
+    /// The size was not asked for: without memory it is halved, down to this; reserved huge pages
+    /// are left to others.
     pub size_bytes_min: Option<u64>,
-    /// So much memory is taken at once, as far as there is; [`u64::MAX`]: all of it, or there is no
-    /// cache.
+    /// Memory to take at once, as far as there is; [`u64::MAX`]: all of it, or there is no cache.
     pub populate_bytes: u64,
     /// Which rule guesses what will be read.
     pub read_ahead: ReadAheadRule,
-    /// Order requests by address, with deadlines; off: as they come, one at a time.
+    /// Order requests by address, with deadlines; off: as they come.
     pub elevator: bool,
     /// Join adjacent requests.
     pub merge: bool,
-    /// Give back what a stream has left behind when memory is short.
+    /// When memory is short, give back what a stream has left behind.
     pub free_behind: bool,
-    /// The reader keeps what it has read, as the kernel does for a mount. With `free_behind`, what
-    /// a stream has left behind is given back at once, until some of that is asked for again.
+    /// The reader keeps what it has read, as the kernel does for a mount: `free_behind` then gives
+    /// back at once, until some of that is asked for again.
     pub reader_keeps: bool,
-    /// Bytes of the pieces that are fetched one by one or together: at least the blocks of the
-    /// device, and at most a page; a power of two from 2 KiB on.
+    /// Bytes of the pieces that are fetched alone or together: at least a block of the device, at
+    /// most a page; a power of two from 2 KiB on.
     pub unit_bytes: u64,
-    /// The memory is a file too, which can be mapped once more: [`crate::Cache::memory_file`]. It
-    /// is in ordinary pages then, and taken at first use.
+    /// The memory is a file too ([`crate::Cache::memory_file`]), in ordinary pages, taken at first
+    /// use.
     pub memory_is_file: bool,
     /// Longest request to a device; the device's own limit holds too.
     pub request_bytes_max: u64,
-    /// With the elevator: a read that has waited this long goes next, whatever its address.
-    /// `None`: addresses alone decide.
+    /// With the elevator: a read that has waited this long goes next. `None`: addresses alone
+    /// decide.
     pub read_deadline: Option<Duration>,
     /// Reads that had to wait this long for a device fail.
     pub read_timeout: Duration,
     /// Writes and commits that had to wait this long for a device fail.
     pub write_timeout: Duration,
-    /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth
-    /// of the cache. At most half of it.
+    /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth of
+    /// the cache. At most half of it.
     pub dirty_bytes_max: Option<u64>,
-    /// The same in time that a device needs to write that memory, page after page.
+    /// The same in time that a device needs to write that memory.
     pub dirty_time_max: Duration,
 }
 
 /// A device that does not answer for this long is taken for dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The part of the machine's memory that the cache of a remote export has, and the most.
+/// The cache of a remote export: its part of the machine's memory, and the most.
 const REMOTE_SHARE: u64 = 6;
 const REMOTE_BYTES_MAX: u64 = 16 << 30;
-/// A call costs a server nearly the same for a page and for a block of it: what takes longest half
-/// full is to gather first.
+/// A call costs a server nearly the same for a page and for a block of it: gathering takes longest.
 const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
-/// At most one part of so many of what other programs leave.
+/// At most one in so many parts of what other programs leave.
 const AVAILABLE_SHARE: u64 = 4;
 /// Enough for any device at depth; a reader that joins a request does not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
@@ -117,10 +115,8 @@ impl CacheOptions {
         }
     }
 
-    /// The cache of a mount of a server's export: of this size, or a sixth of [the
-    /// memory](crate::memory_bytes), and less where there is not so much. It stands for the
-    /// system's page cache, which would take all of it. Five sixteenths of it may be dirty, for
-    /// longer than on a device.
+    /// The cache of a remote mount: of this size, or a sixth of [the memory](crate::memory_bytes),
+    /// or less. Five sixteenths of it may be dirty, for longer than on a device.
     #[must_use]
     pub fn remote(size_bytes: Option<u64>) -> Self {
         let usual = || Self::usual_bytes(REMOTE_BYTES_MAX, REMOTE_SHARE);
@@ -134,8 +130,8 @@ impl CacheOptions {
         }
     }
 
-    /// The usual size: `most`, but at most one part of `share` of [the
-    /// memory](crate::memory_bytes), and a part of [what is left](crate::memory_available_bytes).
+    /// `most`, but at most one part of `share` of [the memory](crate::memory_bytes), and a part of
+    /// [what is left](crate::memory_available_bytes).
     #[must_use]
     pub fn usual_bytes(most: u64, share: u64) -> u64 {
         let left = memory_available_bytes() / AVAILABLE_SHARE;
@@ -149,7 +145,7 @@ impl CacheOptions {
         self.frames().map(|_| ())
     }
 
-    /// Makes something of this size, or, if the size was not asked for, of half of it, and so on.
+    /// Halves the size until `make` works, down to [`Self::size_bytes_min`].
     pub(crate) fn make<T>(
         mut self,
         make: impl Fn(Self) -> Result<T, CreateError>,

@@ -1,8 +1,7 @@
-//! How an object is divided: pages and their names, parts of them, the units that they are fetched
-//! in, and blocks.
+//! How an object is divided: pages and their names, units that are fetched, and blocks.
 //!
-//! A unit with the end of the object in it is valid when it has all bytes up to there. So whatever
-//! moves the end purges that unit afterwards, and what was fetched for the old end is lost with it.
+//! A unit with the end of the object in it is valid when it has all bytes up to there. So moving
+//! the end purges that unit afterwards, with what was fetched for the old end.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +18,7 @@ pub(crate) const PAGE_BITS: u32 = 32;
 pub const LENGTH_BYTES_MAX: u64 = (1 << PAGE_BITS) * PAGE;
 
 pub(crate) const UNIT_BYTES: u64 = 4096;
-/// The same without page chunks: a sector of a disc.
+/// The least: a sector of a disc.
 const UNIT_BYTES_MIN: u64 = 2048;
 const _: () = assert!(PAGE / UNIT_BYTES_MIN == Units::BITS as u64);
 
@@ -93,10 +92,10 @@ pub(crate) struct Layout {
     unit_bytes: u64,
     /// Offsets and lengths of requests are multiples of this.
     block_bytes: u64,
-    /// What is written are whole pieces of so many bytes.
+    /// Writes are whole pieces of so many bytes.
     grain_bytes: u64,
     request_bytes_max: u64,
-    /// One of many: those that read its first byte mostly read on.
+    /// One of many: readers of its first byte mostly read on.
     is_file: bool,
 }
 
@@ -195,7 +194,7 @@ impl Layout {
         mask(rest.div_ceil(self.unit_bytes))
     }
 
-    /// Where the last block ends, which may reach past the end.
+    /// Where the last block ends: at or behind the end.
     pub(crate) fn blocks_end(&self) -> u64 {
         self.length_bytes().next_multiple_of(self.block_bytes)
     }
@@ -209,7 +208,6 @@ impl Layout {
         self.inside(0, self.length_bytes())
     }
 
-    /// A range to the ends of the pieces that are written.
     pub(crate) fn widened(&self, extent: Extent) -> Extent {
         let offset = extent.offset - extent.offset % self.grain_bytes;
         let end = extent.end().next_multiple_of(self.grain_bytes);

@@ -1,4 +1,4 @@
-//! Reading: the hit and the miss, the claim of what is missing, and read-ahead.
+//! Reading: hit and miss, claims of what is missing, and read-ahead.
 
 pub(crate) mod claim;
 pub(crate) mod reader;

@@ -1,5 +1,5 @@
-//! Residency: which pages have a frame, which of their bytes are there or in flight, and which page
-//! goes when another comes.
+//! Residency: which pages have a frame, what of them is there or in flight, and which goes for
+//! another.
 
 pub(crate) mod eviction;
 pub(crate) mod in_flight;

@@ -1,4 +1,4 @@
-//! A store behind the cache: what its objects share, and what is done with all of them.
+//! A store behind the cache, and what is done with all of its objects.
 //!
 //! ```text
 //!   CachedObject ──> Reader, Writer, DirtySet ──┐
@@ -41,7 +41,7 @@ pub(crate) struct StoreParts {
 }
 
 impl StoreParts {
-    /// `None`: nothing is known of its end. Parts come before those that know them.
+    /// `None`: the end is unknown.
     pub(crate) fn open(
         self: &Arc<Self>,
         object: Arc<dyn Object>,
@@ -86,8 +86,8 @@ impl CachedStore {
         self.parts.queue.name()
     }
 
-    /// Puts an object behind the cache, of `length_bytes`, or of an unknown length: up to 256 TiB.
-    /// Each call makes an object of its own, with memory of its own.
+    /// Puts an object of `length_bytes` behind the cache, with memory of its own; `None`: of up to
+    /// 256 TiB.
     pub fn open(&self, object: Arc<dyn Object>, length_bytes: Option<u64>) -> CachedObject {
         self.parts.open(object, length_bytes, true)
     }
@@ -97,12 +97,11 @@ impl CachedStore {
         self.parts.written.commit_each(None).into_iter().collect()
     }
 
-    /// [`Self::sync`], and [`Self::abandon`] when nothing has got any further for so long; how many
-    /// bytes are lost. No caller can write any more.
+    /// [`CachedObject::close_within`] of all objects.
     pub fn close_within(&self, patience: Duration) -> u64 {
         let committed = self.parts.written.commit_each(Some(patience));
         let bytes = self.abandon();
-        // Those of all objects of a server that is away are alike.
+        // One is enough: those of all objects of a server that is away are alike.
         if let Some(error) = committed.into_iter().find_map(Result::err) {
             tracing::error!("{error}");
         }
@@ -114,8 +113,7 @@ impl CachedStore {
         self.parts.written.abandon()
     }
 
-    /// Changes whenever data of any object that was written with success may have been lost. See
-    /// [`CachedObject::loss_epoch`].
+    /// [`CachedObject::loss_epoch`] of all objects.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
         self.parts.written.losses()
@@ -127,13 +125,13 @@ impl CachedStore {
         self.parts.written.dirty_bytes()
     }
 
-    /// Whether anything of any object is not at the store, or not durable there.
+    /// Whether anything of any object is not durable.
     #[must_use]
     pub fn has_uncommitted(&self) -> bool {
         self.parts.written.has_uncommitted()
     }
 
-    /// How much of memory may wait to be written to it.
+    /// How much memory may wait to be written to it.
     #[must_use]
     pub fn dirty_limit(&self) -> DirtyLimit {
         DirtyLimit::new(self.parts.written.clone())

@@ -1,5 +1,4 @@
-//! Locks that have a rank, and atomics; loom's with the feature `loom`, so that every order of what
-//! threads do can be tried.
+//! Locks that have a rank, and atomics; loom's with the feature `loom`.
 
 #[cfg(feature = "loom")]
 use loom::sync as primitives;
@@ -12,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use primitives::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A thread takes only what comes after all that it has; see the crate's first file.
+/// A thread takes only what comes after all that it has; see `lib.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Page,
@@ -110,12 +109,12 @@ impl<T: Default> Shards<T> {
 
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     pub(crate) fn lock(&self, number: u64) -> Guard<'_, T> {
-        // Of a power of two, so that it is not a division.
+        // A power of two, so that it is not a division.
         self.0[number as usize & (self.0.len() - 1)].lock()
     }
 }
 
-/// Threads that move things, all together, against one that looks at all of them.
+/// Threads that move things, together, against one that looks at all of them.
 pub(crate) struct Moves(primitives::RwLock<()>);
 
 impl Default for Moves {
@@ -148,7 +147,7 @@ impl Tally {
     #[inline]
     pub(crate) fn remove(&self, amount: u64) {
         let before = self.0.fetch_sub(amount, Ordering::Relaxed);
-        // Else what is left of a budget would be wrong from now on.
+        // Else the rest of a budget would be wrong from now on.
         assert!(before >= amount, "{amount} of {before} in use");
     }
 
@@ -184,7 +183,6 @@ impl Drop for Held {
     }
 }
 
-/// Lets a moment pass while another thread ends what takes only a moment.
 pub(crate) fn relax(round: u32) {
     #[cfg(feature = "loom")]
     {

@@ -3,9 +3,9 @@
 //! **Problem.** A hit must cost about as much as the memory it touches. A lock, a count on another
 //! cache line and a list move each cost as much again, and make threads wait for each other.
 //!
-//! **Rule.** Pages that lie side by side are mostly in memory together. So seven of them, an
-//! *extent*, have one cache line and one name; which of the seven words is a page's follows from
-//! its number. Finding and pinning a page is one changed word on one line:
+//! **Rule.** Pages side by side are mostly in memory together. So seven of them, an *extent*, share
+//! a cache line and a name; a page's number says which of the seven words is its. Finding and
+//! pinning a page is one changed word on one line:
 //!
 //! ```text
 //!           +------+--------+--------+--------+- ... -+--------+
@@ -23,40 +23,36 @@
 //!          lock    name = e    state += PRESENT | frame | 1 pin    unlock
 //! ```
 //!
-//! An extent may be in one of sixteen lines: eight pairs of neighbours, as processors fetch lines
-//! in pairs. A line keeps its name until another extent wants it; a lookup ends at one that never
-//! had one.
+//! An extent may be in one of sixteen lines: eight pairs, as processors fetch lines in pairs. A
+//! line keeps its name until another extent wants it; a lookup ends at one that never had one.
 //!
-//! All changes of a state are relative or compare-and-swap: a thread that came too late may add a
-//! pin to a word that is no longer its page's, sees so and takes it back. There is no ABA: a name
-//! changes only under the line's lock (a bit of the name) and when no page is PRESENT, PRESENT
-//! comes only under that lock, and a pinned page stays PRESENT. So a thread that has pinned a
-//! PRESENT page and then finds its name has that page. One that removes a page pins it while it
-//! looks which it is.
+//! All changes of a state are relative or compare-and-swap: a late thread may add a pin to a word
+//! that is no longer its page's, sees so and takes it back. There is no ABA: a name changes only
+//! under the line's lock (a bit of the name) and when no page is PRESENT, PRESENT comes only under
+//! that lock, and a pinned page stays PRESENT. So a thread that has pinned a PRESENT page and then
+//! finds its name has that page. One that removes a page pins it to see which it is.
 //!
 //! A writer sets [`WRITING`] in the word of the pins: either a later pin sees it and is taken back,
-//! or the pin comes first, and the writer sees it. When the writer's pin is the only one, it stays
+//! or the pin comes first, and the writer sees it. Once the writer's pin is the only one, it stays
 //! so. Where others pin the page for long, its name goes to a copy ([`PageTable::unname`]) in
 //! another line, and its word, with [`DETACHED`], is skipped until all pins are gone.
 //!
 //! **Constants.** Three lines for two pages: where no two pages lie side by side, each has a line
-//! to itself, and sixteen choices are taken so rarely all (six pages of 4096) that the pages of one
-//! may go for it (a conflict). That is 96 bytes for a page of 64 KiB; of a file in order ten are
-//! used.
+//! to itself, and six pages of 4096 find their sixteen taken (a conflict: the pages of one line may
+//! go). That is 96 bytes for a page of 64 KiB; a file in order uses ten.
 //!
-//! **Known weaknesses.** The size is fixed. Insertions of one key must be kept apart by a lock
-//! outside. A page can be pinned 32,767 times at most. A look for a page that is not there may take
-//! sixteen lines.
+//! **Known weaknesses.** The size is fixed. A lock outside must keep insertions of one key apart. A
+//! page can be pinned 32,767 times at most. A look for a missing page may take sixteen lines.
 //!
 //! # Locality
 //!
 //! **Problem.** The slot of a page in a large table is not in the processor's caches, and its bytes
-//! cannot be asked for before it has come: two trips to memory, one after the other.
+//! cannot be asked for before it has come: two trips to memory in a row.
 //!
-//! **Rule.** Pages that were read in order lie in order: frame minus page is the same. One word for
-//! a run of 128 pages keeps that difference, and how often it was right in a row; if it was lately,
-//! the processor is asked for the bytes while the slot is on its way ([`PageTable::guess`]). Only
-//! insertions teach, so that hits write nothing that processors share.
+//! **Rule.** For pages that were read in order, frame minus page is the same. One word for a run of
+//! 128 pages keeps that difference, and how often it was right in a row; if it was lately, the
+//! processor is asked for the bytes while the slot is on its way ([`PageTable::guess`]). Only
+//! insertions teach, so that hits write nothing shared.
 //!
 //! ```text
 //!  31                      2 1          0
@@ -65,10 +61,9 @@
 //! +-------------------------+------------+
 //! ```
 //!
-//! The words for 4 GiB are 2 KiB, which stay near the processor while 8 KiB reads pass through its
-//! caches. Confidence goes to 3, and 2 are enough: one page that lies elsewhere does not end
-//! guessing, two do. **Weakness.** Pages that came at random are not guessed, nor those that two
-//! readers brought in turn.
+//! The words that 4 GiB in order use are 2 KiB, and stay near the processor while reads pass
+//! through its caches. Confidence goes to 3, and 2 are enough: two misplaced pages end guessing,
+//! not one. **Weakness.** Pages that came at random, or by two readers in turn, are not guessed.
 
 #[cfg(all(test, feature = "loom"))]
 mod orders;
@@ -86,14 +81,14 @@ use crate::sync::{AtomicU64, Ordering, relax};
 
 const CHOICES: u32 = if cfg!(feature = "loom") { 2 } else { 8 };
 const PAIRS_MIN: usize = 2;
-/// The key of no page: devices are counted from 1.
+/// The key of no page: objects are counted from 1.
 pub(crate) const NAMELESS: u64 = 1;
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotIndex(u32);
 
-/// With the name: dividing by eight costs nothing.
+/// With the name; a power of two to divide by.
 const SLOTS_PER_LINE: usize = 8;
 
 impl SlotIndex {
@@ -113,7 +108,7 @@ impl SlotIndex {
 
 enum Attempt {
     Pinned(State),
-    /// Not in this line, or about to leave or to come; another may have it.
+    /// Not in this line, or about to leave or to come.
     Elsewhere,
     Nowhere,
     Changed,
@@ -157,7 +152,7 @@ impl PageTable {
         2 * ((spread * self.pairs) >> 32) as usize + (extent & 1) as usize
     }
 
-    /// The other lines of an extent. One may come twice.
+    /// May give a line twice.
     #[allow(clippy::cast_possible_truncation)] // any bits will do
     fn others(&self, extent: u64) -> impl Iterator<Item = usize> + use<> {
         let (pairs, hash) = (self.pairs, mix(extent >> 1));
@@ -190,8 +185,8 @@ impl PageTable {
         self.pin_with_hint(key, |_| {})
     }
 
-    /// [`Self::pin`]; `hint` learns the state, perhaps of another page, before the pin: a locked
-    /// instruction, for which what follows has to wait.
+    /// [`Self::pin`]; `hint` gets the state, perhaps of another page, before the pin, a locked
+    /// instruction that the rest waits for.
     #[inline]
     pub(crate) fn pin_with_hint(&self, key: u64, hint: impl Fn(State)) -> Pinned {
         let mut round = 0;
@@ -204,8 +199,7 @@ impl PageTable {
         }
     }
 
-    /// `None` while the page is being written: for threads that have a lock that the writer may
-    /// need.
+    /// `None` while the page is being written: for threads with a lock that the writer may need.
     pub(crate) fn try_pin(&self, key: u64) -> Option<Pinned> {
         self.try_pin_with_hint(key, &|_| {})
     }
@@ -292,7 +286,7 @@ impl PageTable {
         self.insert_with(key, frame, flags, |_| {})
     }
 
-    /// Adds a page, pinned once; `None` when its lines are taken. `note` learns where before the
+    /// Adds a page, pinned once; `None` when its lines are taken. `note` gets the slot before the
     /// page can be found. The caller keeps others from adding the key, which is not in the table.
     pub(crate) fn insert_with(
         &self,
@@ -374,13 +368,12 @@ impl PageTable {
             if change(pinned, 0) {
                 return Some((key, state));
             }
-            // Another thread has pinned it.
             slot.fetch_sub(PIN, Ordering::Release);
             return None;
         }
     }
 
-    /// The pages in the lines of a key: those of one line must all go. The fewest first.
+    /// The pages in the lines of a key, line by line, the fewest first.
     pub(crate) fn rivals(&self, key: u64) -> Vec<Vec<(SlotIndex, FrameIndex)>> {
         let (extent, _) = extent_of(key);
         let pages = |index: usize| {
@@ -417,9 +410,8 @@ impl PageTable {
         State(self.slot(index).fetch_and(!flags, Ordering::AcqRel))
     }
 
-    /// Where a page is, without a pin. A line may become another extent's at any time, so the name
-    /// is looked at behind the state once more, as for a pin. True for as long as the caller keeps
-    /// the page from leaving.
+    /// Where a page is, without a pin; the caller keeps the page from leaving. A line may become
+    /// another extent's, so its name is looked at again behind the state.
     pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
         let (extent, at) = extent_of(key);
         self.choices(extent).find_map(|index| {
@@ -431,9 +423,8 @@ impl PageTable {
         })
     }
 
-    /// Takes a flag from a page that is there and has it, which is pinned for a moment: no other
-    /// page loses the flag, whatever becomes of the line. The caller keeps the page from leaving,
-    /// and others from setting the flag.
+    /// Takes a flag from a page that has it, under a pin, so that no other page loses the flag. The
+    /// caller keeps the page from leaving, and others from setting the flag.
     pub(crate) fn clear_of(&self, key: u64, flag: u64) {
         let (extent, at) = extent_of(key);
         for index in self.choices(extent) {
@@ -454,8 +445,7 @@ impl PageTable {
         }
     }
 
-    /// The page stays for those that pinned it. The caller has a pin, and keeps others from adding
-    /// the key.
+    /// The caller has a pin, and keeps others from adding the key.
     pub(crate) fn unname(&self, index: SlotIndex) {
         debug_assert!(self.state(index).has(PRESENT | WRITING));
         self.slot(index).fetch_or(DETACHED, Ordering::AcqRel);
@@ -473,11 +463,11 @@ impl PageTable {
         }
     }
 
-    /// Lost when anything has changed since `state`.
+    /// Does nothing when anything has changed since `state`.
     pub(crate) fn heat(&self, index: SlotIndex, state: State, heat: u8) {
         let slot = self.slot(index);
         let changed = state.with_heat(heat).0;
-        // A lost hit costs nothing: the next one is counted.
+        // A lost hit costs nothing: the next one counts.
         let _ = slot.compare_exchange(state.0, changed, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
@@ -493,17 +483,17 @@ const PINS: u64 = 0xffff;
 
 pub(crate) const PRESENT: u64 = 1 << 52;
 pub(crate) const FULL: u64 = 1 << 53;
-/// The first touch is to be noted with the read-ahead policy.
+/// The first touch is noted with the read-ahead policy.
 pub(crate) const MARKER: u64 = 1 << 54;
 pub(crate) const AHEAD: u64 = 1 << 55;
 /// Fetched for a stream: only hits of its first byte are heat.
 pub(crate) const STREAM: u64 = 1 << 56;
 
-/// Bytes are dirty, on their way, or kept: it stays.
+/// Bytes are dirty, on their way, or kept: the page stays.
 pub(crate) const DIRTY: u64 = 1 << 57;
 /// A writer changes bytes that readers may use: pins wait a moment.
 pub(crate) const WRITING: u64 = 1 << 58;
-/// It has lost its name, and stays for those that pinned it.
+/// The page has lost its name, and stays for those that pinned it.
 pub(crate) const DETACHED: u64 = 1 << 59;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -554,7 +544,7 @@ impl State {
 /// What fits into a line beside its name; fewer for loom.
 pub(crate) const EXTENT_PAGES: u64 = if cfg!(feature = "loom") { 2 } else { 7 };
 pub(crate) const EMPTY: u64 = 0;
-/// The bits of a name that count extents of an object; two bits of the pages' are left.
+/// The bits of a name that count extents of an object; two of the page's bits are left.
 const EXTENTS: u64 = (1 << (PAGE_BITS - 2)) - 1;
 const NAMED: u64 = 1 << (PAGE_BITS - 2);
 pub(crate) const LOCKED: u64 = 1 << (PAGE_BITS - 1);
@@ -603,7 +593,7 @@ impl Line {
     }
 }
 
-/// The extent of a page, as the name of a line, and which of its pages it is.
+/// The extent of a page, as the name of a line, and the page's place in it.
 #[inline]
 #[allow(clippy::cast_possible_truncation)] // less than the pages of an extent
 pub(crate) fn extent_of(key: u64) -> (u64, usize) {
@@ -682,7 +672,6 @@ impl Locality {
         &self.0[run.wrapping_add(device) as usize & (self.0.len() - 1)]
     }
 
-    /// Where the page may be; any frame, there or not.
     #[inline]
     fn guess(&self, key: u64) -> Option<FrameIndex> {
         let word = self.word(key).load(Ordering::Relaxed);
@@ -691,7 +680,7 @@ impl Locality {
         is_confident.then(|| FrameIndex(first.wrapping_add(inside(key)) & FRAME_MASK))
     }
 
-    /// Two at the same time may lose one: it is a hint.
+    /// Of two at the same time one may be lost: it is a hint.
     fn learn(&self, key: u64, frame: FrameIndex) {
         let word = self.word(key);
         let known = word.load(Ordering::Relaxed);

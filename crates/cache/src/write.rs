@@ -1,9 +1,8 @@
-//! Writing: bytes into pages, without reading what is not needed and without waiting for a device;
-//! and purging: bytes in memory that are not the true ones any more.
+//! Writing: bytes into pages, mostly without reading; and purging: bytes that are no longer true.
 //!
-//! **Rule.** Page by page, under its lock: the page gets a frame; a unit in flight from the device
-//! is waited for, as it would overwrite what is new; where readers may use what is to be changed,
-//! the writer becomes [alone](Alone) in the page; then the bytes are copied, and dirty.
+//! **Rule.** Page by page, under its lock, the writer waits for a unit in flight, which would
+//! overwrite what is new, becomes [alone](Alone) in the page where readers may use the bytes, and
+//! copies.
 //!
 //! ```text
 //!   a page     |  valid  | not valid | not valid |  valid  |      units
@@ -12,16 +11,15 @@
 //! ```
 //!
 //! Of a unit that is written in part only the dirty bytes mean something; a reader has the rest
-//! filled in. So a write never reads, but where too many small ranges have gathered in a unit. And
-//! it never waits for a write-back, whose bytes are a copy, but for its quota of dirty memory.
+//! filled in. So a write reads only where too many small ranges have gathered in a unit, and waits
+//! for its quota of dirty memory, not for a write-back, whose bytes are a copy.
 //!
 //! # Copy-on-write
 //!
 //! What is pinned may not change, and no writer may wait for a slow receiver. The writer sets
-//! [`WRITING`], so that no new pin comes, and waits a moment: most pins are of copies. If they
-//! stay, the page is *detached*: what means something, valid units and dirty bytes, goes to a new
-//! frame with the name; the old one is free when the last pin goes. A fetch into that ends there
-//! and is lost; a reader that waits for it claims again.
+//! [`WRITING`], and waits a moment: most pins are of copies. If they stay, the page is *detached*:
+//! valid units and dirty bytes go to a new frame with the name; the old one is free when the last
+//! pin goes. A reader that waits for a fetch into that claims again.
 //!
 //! ```text
 //!   alone:     name ──> slot ──> frame          written in place
@@ -34,9 +32,8 @@
 //! # Purging
 //!
 //! Another client changed a file, or it was cut short: no reader may see what memory has of it, nor
-//! what was asked for before. No device is waited for. Page by page, under its lock, the policy
-//! forgets what is dirty of the range, and the page loses its name; fetches end in it and are lost.
-//! Of a page that the range covers in part the other bytes stay:
+//! what was asked for before. Page by page, under its lock, the policy forgets what is dirty of the
+//! range, and the page loses its name; fetches into it are lost. Of a page in part:
 //!
 //! ```text
 //!   no other thread has pinned it:  in place, the units of the range are not valid any more
@@ -44,9 +41,8 @@
 //!   else:                           a copy of the rest takes its name
 //! ```
 //!
-//! Of objects that list their pages a range costs the pages that are there. A write at the device
-//! may still come after a purge; a later read, which the elevator keeps behind it, reads what it
-//! wrote.
+//! A write at the device may still come after a purge; a later read, which the elevator keeps
+//! behind it, reads what it wrote.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -88,7 +84,7 @@ pub(crate) enum Attempt {
     NoMemory,
 }
 
-/// Changes what memory has of one object. With its last user what was written is committed.
+/// Changes what memory has of one object, and commits it in the end.
 pub(crate) struct Writer {
     reader: Arc<Reader>,
     submitter: Arc<Submitter>,
@@ -121,7 +117,6 @@ impl Writer {
         self.submitter.flushes().timeout()
     }
 
-    /// Says how many bytes were `changed`.
     pub(crate) fn write(
         &self,
         offset: u64,
@@ -142,7 +137,6 @@ impl Writer {
             match self.write_piece(&Piece { part, source }, mode) {
                 Ok(this) => urgency = urgency.max(this),
                 Err(error) => {
-                    // What was written before it is as dirty as any.
                     self.see_to(urgency);
                     return Err(error);
                 }
@@ -221,8 +215,8 @@ impl Writer {
         }
     }
 
-    /// Waits until something has ended in the store; false when that has taken nothing for too
-    /// long. `progress` is that of before the refusal.
+    /// False when the store has taken nothing for too long. `progress` was taken before the
+    /// refusal.
     fn wait_for_quota(&self, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
         let store = self.dirty().store();
         let before = store.taken();
@@ -284,7 +278,6 @@ impl Writer {
         let grain = layout.grain_bytes();
         [extent.offset, extent.end()].map(|edge| {
             let offset = edge - edge % grain;
-            // The end of a page is a multiple of a block too.
             let is_inside = edge != offset && layout.units(offset % PAGE, grain) & !valid == 0;
             let length = grain.min(layout.length_bytes().saturating_sub(offset));
             is_inside.then_some(Extent { offset, length })
@@ -294,8 +287,8 @@ impl Writer {
     /// Copies the bytes into the page; `None` when the writer must be alone in it for that.
     fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
         let (pages, layout, part) = (self.own().pages(), self.own().layout(), &piece.part);
-        // No fetch of these units begins under this lock, and only fetches make units valid
-        // while the page is locked.
+        // No fetch of these units begins under this lock, and only fetches make units valid while
+        // the page is locked.
         let fetches = pages.in_flight().lock(pin.frame());
         let valid = pages.valid(pin.frame());
         let touched = layout.units_of(part);
@@ -342,8 +335,7 @@ impl Writer {
     }
 }
 
-/// Looks at the pins before a page is detached; the last few give the processor away, to a reader
-/// that lost it in the middle of a copy.
+/// The last few rounds give the processor away, to a reader that lost it in the middle of a copy.
 const ROUNDS: u32 = if cfg!(feature = "loom") { 1 } else { 204 };
 
 /// A page whose readable bytes are this thread's until this is dropped.
@@ -360,8 +352,7 @@ impl Drop for Alone<'_> {
 
 impl Writer {
     /// Becomes alone in a pinned page; `pin` may become another frame with the same bytes. `None`:
-    /// others have pinned it, and there is no memory for a copy. The caller has the lock of the
-    /// page, and `pin` has its name.
+    /// there is no memory for a copy. The caller has the lock of the page, and `pin` has its name.
     pub(crate) fn exclude(&self, pin: &mut OwnedPin, page: u64) -> Option<Alone<'_>> {
         let (alone, is_alone) = self.try_alone(pin);
         if is_alone {
@@ -377,13 +368,12 @@ impl Writer {
         Alone { pages, slot }
     }
 
-    /// The same, and waits a moment for pins; whether they have gone.
+    /// [`Self::write_alone`], and waits a moment for pins; whether they have gone.
     pub(crate) fn try_alone(&self, pin: &OwnedPin) -> (Alone<'_>, bool) {
         let alone = self.write_alone(pin);
         for round in 0..ROUNDS {
-            // Ours is the only pin. A pin that came before WRITING would be counted; one that
-            // comes after is taken back by the thread that sees WRITING, before it touches the
-            // page.
+            // Ours is the only pin. An earlier pin would be counted; a thread that pins later sees
+            // WRITING, and takes its pin back before it touches the page.
             if self.own().pages().table().state(pin.slot()).pins() == 1 {
                 return (alone, true);
             }
@@ -393,7 +383,7 @@ impl Writer {
     }
 
     /// Gives the name of a page to a copy, which `pin` becomes: of its valid units the `kept` ones.
-    /// `None`: there is no frame.
+    /// `None`: there is no frame or no slot.
     pub(crate) fn move_out<'a>(
         &'a self,
         alone: Alone<'a>,
@@ -440,8 +430,8 @@ impl Writer {
 }
 
 impl Writer {
-    /// Moves the end. The units with the old and the new end are purged after that, so that what is
-    /// fetched for the old one is lost.
+    /// The units with the old and the new end are purged after that, so that what is fetched for
+    /// the old one is lost.
     pub(crate) fn set_length(&self, length_bytes: u64) {
         let before = self.own().layout().set_length(length_bytes);
         let now = self.own().layout().length_bytes();
@@ -525,7 +515,6 @@ impl Writer {
         }
     }
 
-    /// Whether something else of the page is dirty.
     fn forget_dirty(&self, part: &Part) -> bool {
         if !self.dirty().has_started() {
             return false;

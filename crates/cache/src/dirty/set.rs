@@ -1,9 +1,8 @@
 //! What of one object is dirty: what its writers, its write-back and its commits share.
 //!
 //! One lock holds the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
-//! what that does not know ([`Dirty`]): what is at the device, what waits, what is not durable,
-//! what was lost. The flag [`DIRTY`] of a page says the same in one bit, to threads that look for a
-//! page that may go; it is set and cleared under this lock only.
+//! what that does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same in one bit, to
+//! threads that look for a page that may go; it changes under this lock only.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -57,9 +56,9 @@ pub(crate) struct DirtySet {
     writer: OnceLock<Weak<dyn Active>>,
     /// The object is active in its store. If not, nothing is dirty, and no lock is taken.
     started: AtomicBool,
-    /// Something was lost as it was given up, or was written too late.
+    /// Something was given up, or written too late.
     gave_up: AtomicBool,
-    /// Given up, under the lock: nothing is written any more.
+    /// Changes under the lock: nothing is written any more.
     abandoned: AtomicBool,
     losses: AtomicU64,
     state: Mutex<LazyDirty>,
@@ -106,7 +105,7 @@ impl DirtySet {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Makes the object active. The caller has the lock.
+    /// The caller has the lock.
     pub(crate) fn start(&self) {
         if let Some(writer) = self.writer.get()
             && !self.started.swap(true, Ordering::AcqRel)
@@ -235,7 +234,7 @@ impl DirtySet {
         // First: a thread that gives up the store sees the object, or this one sees that.
         self.start();
         if self.is_abandoned() {
-            // It will never be written; its writer learns that at a commit.
+            // It will never be written; its writer sees that at a commit.
             self.gave_up.store(true, Ordering::Release);
             self.lose();
             return Urgency::Later;
@@ -262,7 +261,7 @@ impl DirtySet {
         }
     }
 
-    /// Dirty or under write-back, as bytes of the page.
+    /// Dirty, under write-back or kept, as bytes of the page.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn in_page(&self, part: &Part) -> Vec<Range<usize>> {
         if !self.has_started() {
@@ -326,8 +325,8 @@ impl DirtySet {
     }
 
     /// Gives up what is dirty or was lost; how many bytes that were. The submit loop may be about
-    /// to copy a page that only its flag keeps: it sees the end at its next write, and otherwise
-    /// the pages stay until it leaves the device.
+    /// to copy a page that only its flag keeps: if it does not end soon, the pages stay until the
+    /// object goes.
     pub(crate) fn abandon(&self) -> u64 {
         let mut dirty = self.lock();
         self.abandoned.store(true, Ordering::Release);
@@ -385,7 +384,7 @@ fn nothing(store: &Arc<WrittenStore>) -> LazyDirty {
     LazyDirty::new(Box::new(make))
 }
 
-/// The error of all that want something of a device that was given up.
+/// For all that want something of a device that was given up.
 pub(crate) fn abandoned(offset: u64) -> Error {
     Error::Device(DeviceError::Abandoned { offset })
 }

@@ -1,12 +1,10 @@
-//! What the objects of a store have in common where they are written: the quota, the policy's
-//! share, and which of them are *active*, as something in them is not durable.
-//!
-//! The flusher looks at active objects, and a sync, a close and an end of the store is about them.
-//! The many objects that are only read cost nothing here.
+//! What the objects of a store share where they are written: the quota, the policy's share, and
+//! which of them are *active*, as something in them is not durable. Flusher, sync and close look at
+//! active objects; those that are only read cost nothing here.
 //!
 //! **The flusher** is one thread for each cache, for what is written because time has passed or
-//! memory fills up. It starts with the first write, ends with the cache, and keeps nothing: neither
-//! the cache nor a store stays because of it.
+//! memory fills up. It starts with the first write, ends with the cache, and keeps neither the
+//! cache nor a store.
 //!
 //! # The dirty quota
 //!
@@ -23,6 +21,7 @@
 //! ```
 //!
 //! **Weakness.** From the fifth store on what each has for certain falls, and what is above it goes
+//! only as it is written: until then all together have more.
 //! only as it is written: until then all together have more.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -60,8 +59,8 @@ pub(crate) trait Active: Send + Sync {
     fn has_uncommitted(&self) -> bool;
 }
 
-/// The last commit of a store, or of an object. It is over when the store has taken nothing for so
-/// long: else each object that waits would have that time again.
+/// The last commit of a store, or of an object: over when the store has taken nothing for so long.
+/// Else each object that waits would have that time again.
 pub(crate) struct Closing {
     patience: Duration,
     taken: Mutex<Still<u64>>,
@@ -82,7 +81,7 @@ impl Closing {
     }
 }
 
-/// Objects that wait for their commit, and of what is closed what each has sent.
+/// Objects that wait for their commit, and on a close what each has sent.
 type Queue = VecDeque<(Arc<dyn Active>, Option<Tag>)>;
 
 pub(crate) struct WrittenStore {
@@ -130,7 +129,6 @@ impl WrittenStore {
         }
     }
 
-    /// The flusher takes care of the store from the first write on.
     pub(crate) fn enlist(self: &Arc<Self>) {
         if !self.is_enlisted.load(Ordering::Relaxed)
             && !self.is_enlisted.swap(true, Ordering::AcqRel)
@@ -173,7 +171,7 @@ impl WrittenStore {
         }
     }
 
-    /// An object becomes active. The caller has the lock of its dirty set.
+    /// The caller has the lock of the object's dirty set.
     pub(crate) fn activate(&self, number: u32, object: &Weak<dyn Active>) {
         self.active.lock().insert(number, object.clone());
     }
@@ -270,8 +268,8 @@ impl WrittenStore {
         std::mem::take(&mut *done.lock())
     }
 
-    /// The next object to commit. Of what is closed one whose writes have ended, as long as there
-    /// is time: those of others may never end, and all threads would wait for them.
+    /// The next object to commit. On a close one whose writes have ended, as long as there is time:
+    /// those of others may never end, and all threads would wait for them.
     fn next_of(&self, queue: &Mutex<Queue>, closing: Option<&Closing>) -> Option<Arc<dyn Active>> {
         loop {
             let (object, sent) = queue.lock().pop_front()?;
@@ -303,7 +301,7 @@ impl WrittenStore {
     }
 }
 
-/// So many stores may begin to be written without taking anything from those before.
+/// So many stores may begin to be written without taking from those before.
 const STORES_MIN: u64 = 4;
 
 pub(crate) struct Quota {
@@ -332,7 +330,7 @@ impl Quota {
         wanted_bytes.clamp(PAGE, self.size_bytes / 2)
     }
 
-    /// Purged pages count until their writes end, so it may be more than there is.
+    /// Purged pages count until their writes end, so the sum may be more than there is.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
         let mut stores = self.stores.lock();
         stores.insert(number, bytes);
@@ -362,7 +360,7 @@ impl Quota {
     }
 }
 
-/// It looks so often, whatever has woken it.
+/// The flusher looks so often, whatever has woken it.
 const TICK: Duration = Duration::from_secs(5);
 const TICK_MIN: Duration = Duration::from_millis(1);
 

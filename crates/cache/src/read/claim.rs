@@ -1,14 +1,13 @@
 //! Claims: runs of units of one page that one thread has taken upon itself to fetch.
 //!
 //! A page is claimed under the lock of the fetches into its frame, so a unit is fetched by one
-//! request. When the request ends, the units that came become valid, then the fetch is in flight no
-//! more, then the threads that wait are woken; also when a claim is given up.
+//! request. When the request ends, or the claim is given up, the units that came become valid, then
+//! the fetch is in flight no more, then the threads that wait are woken.
 //!
 //! **Fills.** A unit was written in part, and the rest is wanted by a reader, or by a write of
-//! whole blocks. It is claimed like any, so writers of it wait. The bytes come into a buffer, and
-//! from there to where nothing was dirty *when it was claimed*. That is enough: all that was not
-//! dirty or under write-back then is on the device, and until the fetch ends no thread writes to
-//! the unit.
+//! whole blocks. The bytes come into a buffer, and from there to where nothing was dirty *when it
+//! was claimed*. That is enough: all that was not dirty or under write-back then is on the device,
+//! and until the fetch ends no thread writes to the unit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -105,9 +104,9 @@ impl Fetcher {
         &self.queue
     }
 
-    /// Finds out which of the wanted units are in flight, and claims the others. With `widen` a
-    /// page that is met again is fetched to its ends, and so is the first of a file: most that
-    /// begin there go on, and then it is one request, not two.
+    /// Joins the fetches of wanted units, and claims the others. With `widen` a page that is met
+    /// again is fetched to its ends, and so is the first of a file: most readers go on, and then it
+    /// is one request, not two.
     pub(crate) fn claim(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -118,8 +117,8 @@ impl Fetcher {
         let (frame, layout, pages) = (wanted.pin.frame(), self.own.layout(), self.own.pages());
         let mut fetches = pages.in_flight().lock(frame);
         if pages.table().key(wanted.pin.slot()) != layout.key(wanted.page) {
-            // What is there is complete; what is not would be filled in from a device that
-            // writers have left behind.
+            // What is valid is complete; the rest would come from a device that is behind its
+            // writers.
             claims.stale |= wanted.units & !pages.valid(frame) != 0;
             return;
         }
@@ -212,8 +211,8 @@ impl Fetcher {
         });
         let transfers = transfers.collect();
         // SAFETY: every segment is a run of units of a page that its `Claim` has pinned until the
-        // completion has run, and that only this request may write: they were claimed, and
-        // writers of them wait for the fetch. Or it is memory that the `Claim` owns.
+        // completion has run, and that only this request may write: they were claimed, and writers
+        // of them wait for the fetch. Or it is memory that the `Claim` owns.
         unsafe { self.queue.submit(transfers) };
         // Readers may have joined before the queue knew the requests.
         let wanted: Vec<_> = guesses.iter().filter_map(|fetch| fetch.urgent()).collect();

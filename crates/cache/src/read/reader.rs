@@ -1,8 +1,8 @@
 //! Reads of a range: of each page a hit, or a miss for as much as is missing.
 //!
 //! **The hit** takes no memory and no lock: a lookup and a pin ([`crate::table`]), at most one
-//! copy, a look at the heat. It waits for one thing only: a writer that copies bytes in the same
-//! page. The first touch of what was fetched ahead is noted with the policy, and that takes a lock.
+//! copy, a look at the heat. It waits only for a writer that copies bytes in the same page. The
+//! first touch of what was fetched ahead is noted with the policy, under a lock.
 //!
 //! **The miss** brings bytes into pages, once however many threads want them:
 //!
@@ -20,14 +20,15 @@
 //! The policy belongs to the store, as what it learns of one object is true of the next. It sees
 //! all objects in one address space ([`seen_from`]) and plans inside of the one that is read.
 //!
-//! A request of 1 MiB fills sixteen pages. On a virtual disk sequential reads were 6 % faster with
-//! one piece of memory for each request. So frames are taken many at a time and handed out in the
-//! order of their addresses: what streams left behind comes back as one run, mostly backward.
+//! On a virtual disk sequential reads were 6 % faster with one piece of memory for each request, of
+//! sixteen pages. So frames are taken many at a time and handed out in the order of their
+//! addresses: what streams left behind comes back as one run, mostly backward.
 //!
 //! What comes along with reads of no stream, and what is asked for by name, leaves as pages do that
 //! were read once, and is counted apart: unread, it takes no read-ahead from streams.
 //!
-//! **Weakness.** Where random reads have scattered the free frames, they stay scattered. A plan of
+//! **Weakness.** Random reads scatter the free frames for good. A plan of which a part is in memory
+//! may evict as many pages too early.
 //! which a part is in memory already may evict as many pages too early.
 
 use std::cell::OnceCell;
@@ -124,7 +125,7 @@ impl Reader {
             for pin in pins {
                 let part = first_part(&rest);
                 let (start, length) = (part.range().start, part.range().len());
-                // SAFETY: a miss gives pages with the bytes that it was asked for.
+                // SAFETY: `obtain` gives pages with the bytes that it was asked for.
                 let bytes = unsafe { pin.bytes(start, length) };
                 target[done..done + length].copy_from_slice(bytes);
                 done += length;
@@ -137,7 +138,7 @@ impl Reader {
     }
 
     pub(crate) fn pin(&self, offset: u64, length: usize, mode: ReadMode) -> Result<PinnedPage<'_>> {
-        // At least one byte: there is no page for none.
+        // There is no page for no byte.
         let length = length.max(1);
         self.check(offset, length)?;
         let reading = Reading::new(mode);
@@ -155,8 +156,7 @@ impl Reader {
         Ok(PinnedPage::new(pages, pin.slot(), pin.frame(), &part))
     }
 
-    /// `None` when too many pages are pinned already, or when not all of these have a frame at the
-    /// same time.
+    /// `None` when too many pages are pinned, or not all of these have a frame at the same time.
     pub(crate) fn pin_all(
         &self,
         offset: u64,
@@ -215,7 +215,7 @@ impl Reader {
         self.accept(found.slot, found.state, part, reading)
     }
 
-    /// Asks the processor for the bytes before the page is found, by a guess, or else before it is
+    /// Asks the processor for the bytes before the page is found, by a guess, or before it is
     /// pinned.
     #[inline]
     fn pin_to_copy(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
@@ -233,7 +233,7 @@ impl Reader {
         self.accept(slot, state, part, reading)
     }
 
-    /// The pin is to be let go of by what gets this.
+    /// What gets this has to unpin.
     fn pin_kept(&self, part: &Part, reading: &Reading) -> Option<(SlotIndex, FrameIndex)> {
         self.pin_hit(part, reading).map(PinnedPage::into_kept)
     }
@@ -258,8 +258,8 @@ impl Reader {
                 self.ahead.note(offset, length, AccessKind::Marker, reading);
             }
         }
-        // Of a page that came by a stream only those that read its first byte again are heat: one
-        // pass in small steps is none.
+        // Of a page that came by a stream only a read of its first byte again is heat: one pass in
+        // small steps is none.
         if !state.has(AHEAD) && (!state.has(STREAM) || part.start == 0) {
             self.pages.table().warm(slot, state);
         }
@@ -292,7 +292,7 @@ impl Reader {
         let mut wanted = self.pin_pages(&portion, mode, deadline)?;
         let last = wanted.last().map_or(offset, |one| (one.page + 1) * PAGE);
         let covered = last.min(portion.end).saturating_sub(offset);
-        // Whether nothing is fetched along with what is wanted, which makes larger requests.
+        // Nothing is fetched along with what is wanted.
         let (mut alone, mut is_first) = (false, true);
         let mut has_missed = false;
         loop {
@@ -305,7 +305,7 @@ impl Reader {
                 self.ahead.note(offset, covered, kind, reading);
             }
             if is_stale {
-                // A writer gave the page a new frame; what we claimed elsewhere is in flight.
+                // What we claimed elsewhere is in flight.
                 wanted = self.pin_pages(&portion, mode, deadline)?;
                 continue;
             }
@@ -326,8 +326,8 @@ impl Reader {
         }
     }
 
-    /// Where the portion ends that is obtained at a time: with the range, or else with a page, of
-    /// which nothing more is there than what was asked for.
+    /// The end of what is obtained at a time: of the range, or of a page, so that no page is read
+    /// in parts.
     fn portion_end(&self, range: &Range<u64>) -> u64 {
         let most = OBTAINED_BYTES_MAX.min(self.pages.arena().size_bytes() / 8);
         let end = range.start + most;
@@ -337,7 +337,8 @@ impl Reader {
         end - end % PAGE
     }
 
-    /// All that is wanted is there or in flight afterwards, unless a page has another frame by now.
+    /// All that is wanted is there or in flight afterwards; true: but for a page with another frame
+    /// by now.
     fn launch(&self, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
         for one in wanted {
@@ -411,7 +412,6 @@ impl Reader {
                     wanted.push(Wanted::new(&self.own, found, part.page, units));
                     rest.start += part.length;
                 }
-                // With less memory than pages wanted: these first.
                 None if !wanted.is_empty() => break,
                 None if !mode.may_block => return Err(Error::WouldBlock),
                 None => self.wait_for_memory(rest.start, self.timeout, deadline)?,
@@ -441,7 +441,7 @@ impl Reader {
         Ok(())
     }
 
-    /// What the read is to the read-ahead policy: nothing when all was there, without a marker.
+    /// The read as the read-ahead policy sees it; `None`: all was there, without a marker.
     fn kind_of(&self, wanted: &[Wanted], fetches: &Fetches) -> Option<AccessKind> {
         let mut marked = false;
         for one in wanted {
@@ -565,7 +565,7 @@ impl ReadAhead {
             spare_bytes: self.own().pages().spare_bytes(),
             now,
             bounds: self.bounds(base, reading),
-            // Where one head serves one request at a time, waiting is not for the way.
+            // One head serves one request at a time: there waiting is not for the way.
             latency: self
                 .fetcher
                 .queue()

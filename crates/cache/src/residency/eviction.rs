@@ -6,19 +6,19 @@
 //! and new memory costs time: it is filled with zeros, or taken back by the host of a guest (0.4
 //! GB/s was measured). But a reader in a small container reads a file through us again and again.
 //!
-//! **Rule.** Where the reader is said to keep what it has read ([`CacheOptions::reader_keeps`]),
-//! what a stream has left behind is given back although there is memory; one part in [`LAG_SHARE`]
-//! of the cache waits before that, as it may not be delivered yet. As many names as the cache has
-//! pages are remembered. When [`WANTED_PAGES`] of those were fetched again, the reader does not
-//! keep them: nothing more is given back before memory is short.
+//! **Rule.** With [`CacheOptions::reader_keeps`] what a stream has left behind is given back
+//! although there is memory, after one part in [`LAG_SHARE`] of the cache, as it may not be
+//! delivered yet. As many names as the cache has pages are remembered. When [`WANTED_PAGES`] of
+//! those were fetched again, the reader does not keep them: nothing more is given back before
+//! memory is short.
 //!
 //! ```text
 //!   behind ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on
 //! ```
 //!
-//! **Weaknesses.** What such a reader reads the second time comes from the device once more. Files
-//! that another client has changed, and writes over a page that was given back, are taken for it
-//! too. That a reader has begun to keep is not seen.
+//! **Weaknesses.** Such a reader's second pass comes from the device once more. Files that another
+//! client has changed, and writes over a page that was given back, count as fetched again. That a
+//! reader begins to keep is not seen.
 //!
 //! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 
@@ -66,7 +66,7 @@ impl Evictor {
         policy.inserted(to, mix(key), Arrival::Demand);
     }
 
-    /// What `remove` says of some pages that may go: nothing of one that is pinned by now.
+    /// What `remove` says of some pages that may go, `None` being a page that is pinned by now.
     pub(super) fn evict<T>(
         &self,
         frames: &impl Frames,
@@ -141,7 +141,6 @@ const LAG_SHARE: u32 = 64;
 /// Pages fetched again: 4 MiB, more than a reader steps back by chance.
 const WANTED_PAGES: u32 = 64;
 
-/// See the module.
 struct DropBehind {
     names: Option<Mutex<Names>>,
     wanted_pages: AtomicU32,
@@ -180,7 +179,6 @@ impl DropBehind {
         self.names.as_ref().filter(|_| wanted < WANTED_PAGES)
     }
 
-    /// A stream has left a page behind; `release` gives back the one whose turn has come.
     fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
         let Some(names) = self.names() else {
             return;

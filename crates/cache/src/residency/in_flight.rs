@@ -1,5 +1,5 @@
-//! Fetches that are in flight: units of a page on their way from a device, so that everybody waits
-//! for the same ones.
+//! Fetches in flight: units of a page on their way from a device, so that all wait for the same
+//! ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl Fetch {
     }
 
     /// A reader waits for a guess: the request to make urgent, if it has a name; else the thread
-    /// that sends it sees that it is [urgent](Fetch::urgent).
+    /// that sends it asks for [`Fetch::urgent`].
     pub(crate) fn want(&self) -> Option<RequestId> {
         self.ahead_bytes?;
         self.wanted.store(true, Ordering::SeqCst);

@@ -11,27 +11,20 @@
 //! bytes do: `valid` says which units are there, and [`FULL`] that all are. A thread that fetches
 //! has a pin until the bytes have come.
 //!
-//! A pinned page may lose its name: to a copy, or to nothing. What goes along with the name changes
-//! under three locks, so that the page is found before or after, and never in between:
-//!
-//! - that of insertions, for threads that add pages;
-//! - that of the fetches into the frame, for claims: what one fetches is lost with the old frame;
-//! - that of the dirty set, for threads that take [`DIRTY`] away.
-//!
-//! Where the pages of an object are not listed, every frame is looked at, while
-//! no page changes its frame.
+//! What goes along with the name of a page changes under three locks, so that the page is found
+//! before or after: that of insertions, for threads that add pages; that of the fetches into the
+//! frame, for claims; and that of the dirty set, for threads that take [`DIRTY`] away.
 //!
 //! # Objects
 //!
-//! **Problem.** The table cannot say which pages of a range it has: asking for each costs the
-//! length of the range, looking at every frame the size of the cache. A client that purges 50,000
-//! small files can afford neither.
+//! **Problem.** To find the pages of a range in the table costs the length of the range, or the
+//! size of the cache. A client that purges 50,000 small files can afford neither.
 //!
 //! **Rule.** An object that is one of many lists its pages (its number says so). A page is counted
-//! before it comes into the table and taken off after it has left; counts, as the name may be given
-//! anew in between. A device alone in its store has no list: it has most of the frames, and is
-//! seldom purged. A number is given out again after its last page has left, the one free for
-//! longest first.
+//! from before it comes into the table until after it has left: its name may be given anew in
+//! between. A device alone in its store has no list, as it has most of the frames and is seldom
+//! purged: there every frame is looked at, while no page changes its frame. The number that is free
+//! for longest is given out first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -63,7 +56,7 @@ pub(crate) struct Pages {
     free: FreeList,
     evictor: Evictor,
     moves: Moves,
-    /// Pages that streams fetched, and that no reader has asked for.
+    /// Pages that streams fetched, and no reader has asked for.
     unread: Tally,
     /// The same of pages that came along with others.
     along: Tally,
@@ -139,7 +132,6 @@ impl Pages {
         self.objects.add(streams, is_listed)
     }
 
-    /// A page that was fetched ahead is read, or gone: it had these flags.
     pub(crate) fn no_longer_ahead(&self, before: State) {
         self.unread_of(before.flags(STREAM)).remove(1);
     }
@@ -152,7 +144,7 @@ impl Pages {
         }
     }
 
-    /// Refuses when more than half of all would be pinned so: the rest is for readers.
+    /// Refuses to pin more than half of all pages so: the rest is for readers.
     pub(super) fn pin_for_payload(&self, pages: u64) -> bool {
         let is_granted = self.in_payloads.add(pages) <= u64::from(self.arena.frames() / 2);
         if !is_granted {
@@ -185,7 +177,6 @@ impl Pages {
         self.valid[frame.0 as usize].fetch_and(!units, Ordering::AcqRel);
     }
 
-    /// Keeps writers, purges and staging out of a page.
     pub(crate) fn lock_page(&self, key: u64) -> Guard<'_, ()> {
         self.page_locks.lock(mix(key))
     }
@@ -239,7 +230,7 @@ impl Pages {
     }
 
     /// `Some(None)`: there is no slot. `None`: the page is being written, and its writer may need
-    /// the lock that this has.
+    /// the insertion lock.
     fn make(
         &self,
         key: u64,
@@ -247,7 +238,6 @@ impl Pages {
         arrival: Arrival,
         flags: u64,
     ) -> Option<Option<Found>> {
-        // Only one thread at a time may add a key.
         let _insertion = self.lock_insertion(key);
         match self.table.try_pin(key)? {
             Pinned::Yes(slot, state) => return Some(Some(Found { slot, state })),
@@ -276,7 +266,7 @@ impl Pages {
     ) -> Option<SlotIndex> {
         self.valid[frame.0 as usize].store(valid, Ordering::Release);
         self.objects.page_comes(key);
-        // A thread that looks at every frame finds what is there: the frame knows its page first.
+        // First the frame knows its page, for threads that look at every frame.
         let own =
             |slot: SlotIndex| self.owners[frame.0 as usize].store(slot.number(), Ordering::Release);
         let Some(slot) = self.table.insert_with(key, frame, flags, own) else {
@@ -296,8 +286,8 @@ impl Pages {
     }
 
     /// Gives the name of a page that is being written to its copy, pinned and being written too.
-    /// The caller has the lock of the page and its pin; `lock_dirty` takes that of the dirty set.
-    /// `None`: there is no slot, nothing has changed, and the frame of the copy is free.
+    /// The caller has the page's lock and a pin; `lock_dirty` takes that of the dirty set. `None`:
+    /// there is no slot, nothing has changed, and the frame of the copy is free.
     pub(crate) fn detach<L>(
         &self,
         key: u64,
@@ -318,14 +308,13 @@ impl Pages {
             return None;
         };
         CACHE_PAGES.add(1);
-        // The name is in the list once more than it was.
+        // The name is in the list twice.
         self.objects.page_left(key);
         self.evictor.moved(old.1, frame, key);
         let state = State::new(frame, 0);
         Some(Found { slot, state })
     }
 
-    /// Changes nothing when there is no slot.
     fn move_name<L>(
         &self,
         key: u64,
@@ -350,8 +339,8 @@ impl Pages {
         moved
     }
 
-    /// Takes the name from a page that is being written. `lock_dirty` takes the lock of the dirty
-    /// set and forgets what is dirty of the page.
+    /// Takes the name from a page that is being written. `lock_dirty` takes the dirty set's lock
+    /// and forgets what is dirty of the page.
     pub(crate) fn unname<L>(
         &self,
         key: u64,
@@ -382,7 +371,7 @@ impl Pages {
         })
     }
 
-    /// The pages of a range that are in memory, and perhaps some that have just left.
+    /// All pages of a range that are in memory, and perhaps some that are not.
     pub(crate) fn resident(&self, number: u32, range: Range<u64>) -> Vec<u64> {
         if number & LISTED != 0 {
             return self.objects.pages(number, range);
@@ -390,7 +379,7 @@ impl Pages {
         if range.end - range.start <= u64::from(self.arena.frames()) {
             return range.collect();
         }
-        // Else a page may change its frame just behind the eyes of this thread.
+        // Else a page may change its frame behind this look.
         let _still = self.moves.still();
         let pages = self.of_object(number).map(|(page, _)| page);
         pages.filter(|page| range.contains(page)).collect()
@@ -425,7 +414,7 @@ impl Pages {
         self.objects.has_pages(number)
     }
 
-    /// Frees the number of an object of which no page is pinned.
+    /// Frees the number of an object without pins.
     pub(crate) fn forget(&self, number: u32) {
         if number & LISTED != 0 {
             for page in self.objects.pages(number, 0..u64::MAX) {
@@ -451,7 +440,6 @@ impl Pages {
         for index in 0..self.arena.frames() {
             let frame = FrameIndex(index);
             let slot = self.owner(frame);
-            // As above.
             while object_of(self.table.key(slot)) == number
                 && self.table.state(slot).has(PRESENT)
                 && !self.release(slot, frame, 0)
@@ -497,7 +485,7 @@ impl Pages {
         let remove = |frame| self.table.remove(self.owner(frame), frame);
         let evicted = self.evictor.evict(self, remove);
         CACHE_EVICTED_PAGES.add(evicted.len() as u64);
-        // What is freed last is taken first: they come out in the order they went.
+        // What is freed last is taken first: frames are taken in the order of eviction.
         for (key, state) in evicted.into_iter().rev() {
             self.removed(key, state);
         }
@@ -558,20 +546,19 @@ impl Pages {
         !page.state.has(AHEAD) && self.release(page.slot, page.frame(), STREAM)
     }
 
-    /// Bytes that may be fetched ahead now: at most an eighth of the cache in flight; and unread,
-    /// what is free and the share of streams. Of more, some would go before it is read.
+    /// Bytes that may be fetched ahead now: in flight, an eighth of the cache; unread, what is free
+    /// and the share of streams. Of more, some would go before it is read.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;
-        // Memory that is free costs nothing.
         let free = u64::from(self.free.len()) * PAGE;
         let share = u64::from(self.arena.frames() / STREAM_SHARE) * PAGE;
         let in_flight = (size / 8).saturating_sub(self.in_flight.ahead_bytes());
         in_flight.min((share + free).saturating_sub(unread))
     }
 
-    /// What may come along with reads at random, while nothing is fetched ahead: with what came so
-    /// and was not read half of the cache.
+    /// What may come along with reads at random, while nothing is fetched ahead: at most half of
+    /// the cache with what came so and was not read.
     pub(crate) fn spare_bytes(&self) -> u64 {
         if self.in_flight.ahead_bytes() > 0 {
             return 0;
@@ -622,7 +609,7 @@ pub(crate) type Streams = Mutex<Adaptive>;
 
 /// The bit of the number of an object whose pages are listed.
 pub(crate) const LISTED: u32 = 1 << 31;
-/// So many objects have places of their own for the policy of read-ahead, of so many bytes.
+/// So many objects have places of their own, of so many bytes, for the policy of read-ahead.
 const SEEN_BITS: u32 = 15;
 pub(crate) const SEEN_BYTES: u64 = 1 << 48;
 pub(crate) const SEEN_FROM_BYTES_MAX: u64 = SEEN_BYTES << SEEN_BITS;
@@ -678,18 +665,17 @@ impl Objects {
         number
     }
 
-    /// Forgets an object, of which no page is in the table.
     pub(crate) fn remove(&self, number: u32) {
         let known = self.known.lock(number.into()).remove(&number);
         debug_assert!(known.as_ref().is_some_and(|known| known.pages.is_empty()));
-        // Its number may be given to another.
+        // Before its number may be given to another.
         if let Some(streams) = known.and_then(|known| known.streams.upgrade()) {
             streams.lock().gone(seen_from(number));
         }
         self.numbers.lock().free.push_back(number & !LISTED);
     }
 
-    /// Tells the policy of a page that was fetched ahead and never read.
+    /// A page was fetched ahead and never read.
     pub(crate) fn wasted(&self, key: u64) {
         let number = object_of(key);
         let known = self.known.lock(number.into());

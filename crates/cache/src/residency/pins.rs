@@ -1,5 +1,4 @@
-//! Pins: while a thread, a caller or a request has one, the page stays in its frame, and its bytes
-//! stay as they are.
+//! Pins: while a thread, a caller or a request has one, the page keeps its frame and its bytes.
 
 use std::sync::Arc;
 
@@ -76,7 +75,7 @@ impl Drop for OwnPages {
     }
 }
 
-/// A pin on a page, anywhere and for as long as this lives.
+/// A pin on a page, for any thread.
 pub(crate) struct OwnedPin {
     own: Arc<OwnPages>,
     slot: SlotIndex,
@@ -101,7 +100,7 @@ impl OwnedPin {
         }
     }
 
-    /// The pin is to be let go of by what gets this.
+    /// What gets this has to unpin.
     pub(crate) fn again_kept(&self) -> (SlotIndex, FrameIndex) {
         self.own.pages.table().pin_again(self.slot);
         (self.slot, self.frame)
@@ -154,8 +153,8 @@ impl<'a> PinnedPage<'a> {
         }
     }
 
-    /// Where the bytes begin in the memory of the cache, and so in
-    /// [its file](crate::Cache::memory_file).
+    /// Where the bytes begin in the memory of the cache and in [its
+    /// file](crate::Cache::memory_file).
     #[must_use]
     pub fn memory_offset(&self) -> u64 {
         u64::from(self.frame.0) * PAGE_BYTES as u64 + u64::from(self.start)
@@ -168,8 +167,8 @@ impl std::ops::Deref for PinnedPage<'_> {
         let (start, length) = (self.start as usize, self.length as usize);
         let address = self.pages.arena().address(self.frame);
         // SAFETY: inside a page that is pinned, so it stays; these bytes are valid, so no fetch
-        // writes to them, and a writer needs to be alone in the page: it sees this pin, and
-        // changes a copy instead.
+        // writes to them, and a writer needs to be alone in the page: it sees this pin, and changes
+        // a copy instead.
         unsafe { std::slice::from_raw_parts(address.as_ptr().add(start), length) }
     }
 }
@@ -180,7 +179,7 @@ impl Drop for PinnedPage<'_> {
     }
 }
 
-/// Shared by the pages of one payload: nothing else that threads share is touched for each.
+/// Shared by the pages of one payload, so that each touches nothing else that threads share.
 pub(crate) struct PinLease {
     own: Arc<OwnPages>,
     pages: u64,
@@ -204,7 +203,7 @@ impl Drop for PinLease {
     }
 }
 
-/// Bytes of one page, pinned for as long as this lives, anywhere.
+/// Bytes of one page, pinned for as long as this lives, on any thread.
 pub struct PagePin {
     lease: Arc<PinLease>,
     slot: SlotIndex,

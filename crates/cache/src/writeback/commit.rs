@@ -1,25 +1,21 @@
-//! Commits: what was written before is durable afterwards, or its writer knows that it is not.
+//! Commits: what was written before is durable afterwards, or its writer sees an error.
 //!
 //! ```text
 //!   commit ──> tag ──> submit, wait ──> flush, shared by all that wait ──> answered
 //!               │ all that is dirty now; what comes later does not count
 //! ```
 //!
-//! **Group flush.** A flush covers every write that was complete before it. One commit flushes, the
-//! others wait, and those that came too late share the next one. Which flush a commit needs is
-//! decided once. A single write with nothing else to be made durable is sent as a durable write
-//! instead.
+//! **Group flush.** A flush covers every write that was complete before it; all that wait share it,
+//! or the next one. A single write with nothing else to be made durable is sent as a durable write.
 //!
 //! **Replay.** A device that wants its writes kept ([`pagewell_device::Device::keeps_until_flush`])
-//! may answer a flush with the wish to have them once more. Then the commit writes and flushes
-//! again, with pauses, and fails only when that does not end.
+//! may ask for them once more. Then the commit writes and flushes again, with pauses.
 //!
-//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again; failures in the
-//! background are counted. A commit tries at once, and says what the device said. When a *flush*
-//! fails, any write since the last good one may be gone, and no later flush says more: commits that
-//! needed it, or run meanwhile, fail, and the loss epoch changes. What memory still has of those
-//! bytes becomes dirty again, as room allows, so that a later commit is true; what it has not stays
-//! lost, and commits of it fail, until it is written anew.
+//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again; a commit
+//! returns the failure. When a *flush* fails, any write since the last good one may be gone, and no
+//! later flush says more: commits that needed it, or run meanwhile, fail, and the loss epoch
+//! changes. What memory still has of those bytes becomes dirty again, as room allows; commits of
+//! the rest fail, until it is written anew.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost and logged.
 //! All objects of a store are given up together, when the store has taken nothing for too long.
@@ -144,7 +140,7 @@ impl<'a> Commit<'a> {
     fn once(&self) -> Result<()> {
         let (losses, replays) = self.settled();
         let written = self.write_all(self.extent);
-        // Also when other bytes could not be written. What is lost is worse than that.
+        // Also when other bytes could not be written: what is lost is worse.
         let is_over = || self.is_over();
         let durable = self
             .flushes
@@ -162,9 +158,9 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// Makes dirty again what memory has of what was lost of the range: else it would not be waited
-    /// for. Where there is no room, what is dirty is written first. How often something was lost,
-    /// `None` when this did not end; and was to be done again.
+    /// Makes dirty again what memory has of what was lost of the range; where there is no room,
+    /// what is dirty is written first. How often bytes were lost (`None`: this did not end), and
+    /// replayed.
     fn settled(&self) -> (Option<u64>, u64) {
         let (extent, patience) = (self.extent, self.patience);
         let all = self.submitter.own().layout().all();
@@ -197,9 +193,8 @@ impl<'a> Commit<'a> {
         }
     }
 
-    /// Waits until all that is dirty now is written. While the device takes anything, no commit
-    /// gives up, but for one that stands still and whose request is out for that long: a request
-    /// that never ends must not keep its commit because others do.
+    /// Waits until all that is dirty now is written. While the device takes anything, a commit
+    /// gives up only when it stands still and its own request is out for that long.
     fn write_all(&self, extent: Extent) -> Result<()> {
         let patience = self.patience;
         let mut dirty = self.dirty.lock();
@@ -258,7 +253,6 @@ impl Submitter {
         Commit::new(self, extent, None).write_out()
     }
 
-    /// Commits, and gives up what cannot be written.
     pub(crate) fn close(self: &Arc<Self>) {
         if !self.dirty().has_started() || self.dirty().is_abandoned() {
             return;
@@ -274,7 +268,7 @@ impl Submitter {
         }
     }
 
-    /// Gives up what is left when nothing has got any further for so long; how many bytes.
+    /// Gives up what is left when the store has taken nothing for so long; how many bytes.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
         let closing = Closing::new(self.dirty().store(), patience);
         let committed = Commit::new(self, self.own().layout().all(), Some(&closing)).run();

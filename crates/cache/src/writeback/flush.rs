@@ -1,15 +1,14 @@
 //! Flushes: one at a time for an object, shared by all that wait, begun by them or by the flusher.
 //!
-//! A thread that waits for a flush looks for the answer and does what follows; where none waits,
-//! the flusher does. An ordinary device has the bytes, which may be gone when a flush fails (see
+//! A thread that waits for a flush does what follows its answer; where none waits, the flusher
+//! does. An ordinary device has the bytes, which may be gone when a flush fails (see
 //! [`crate::writeback::commit`]). Of one that [wants them
 //! kept](pagewell_device::Device::keeps_until_flush) memory has all until the flush, and a failure
 //! costs writing again; so that memory does not fill up, the policy says when to flush.
-//!
 //! **Known weaknesses**, of ordinary devices. A flush that was given up and is good in the end
 //! changes nothing: what memory has not of it stays lost. A write at the device while a flush fails
-//! is trusted when it succeeds, and so is what was read after it was written and before its flush
-//! failed. When 65,536 ranges and more are lost, they become one, with the bytes between them.
+//! is trusted when it succeeds, and so is what was read between its write and the failed flush.
+//! When 65,536 ranges and more are lost, they become one, with the bytes between them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -29,7 +28,6 @@ use crate::{Error, Result};
 
 pub(crate) struct Flushes {
     fetcher: Arc<Fetcher>,
-    /// Memory keeps what was written until a flush was good.
     keeps: bool,
     timeout: Duration,
 }
@@ -140,7 +138,7 @@ impl Flushes {
         }
     }
 
-    /// A flush that was given up has failed. The device tells of an error once, so a flush at the
+    /// A flush that was given up has failed. The device reports an error once, so a flush at the
     /// device may be good though what it covers is lost.
     fn failed_late(&self, dirty: &mut Dirty, error: DeviceError) {
         CACHE_FLUSH_ERRORS.add(1);
@@ -212,8 +210,8 @@ impl Flushes {
         Some(answer)
     }
 
-    /// A flush of these bytes has failed. The device may say so at any time, and making them dirty
-    /// again takes locks: that is left to threads that settle.
+    /// The device may say so at any time, and making bytes dirty again takes locks: that is left to
+    /// threads that settle.
     fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
@@ -240,8 +238,8 @@ impl Flushes {
         self.dirty().lose();
     }
 
-    /// Makes dirty again what memory has of what was lost, as long as there is room below the hard
-    /// limit; whether it got further.
+    /// Makes dirty again what memory has of what was lost, below the hard limit; whether it got
+    /// further.
     fn write_again(&self) -> bool {
         let mut has_changed = false;
         loop {

@@ -10,16 +10,16 @@
 //! queued first; a thread that comes meanwhile leaves it to that one, for a bounded number of
 //! rounds.
 //!
-//! **Staging.** The bytes are copied under the lock of each page, so no half of a write is sent,
-//! and all that get the request see the same. The policy limits how much; large buffers are kept
-//! for the next request, as fresh memory costs more than the copy.
+//! **Staging.** The bytes are copied under the lock of each page, so no part of a write is sent
+//! alone. The policy limits how much; large buffers are kept for the next request, as fresh memory
+//! costs more than the copy.
 //!
 //! **Whole blocks.** Where dirty bytes end inside a block, the write is widened to its ends if the
 //! rest is in memory, and waits for a [fetch](crate::read::claim) of the rest if not.
 //!
-//! **Order.** Two writes of one block are never at the device at a time: neither the elevator nor a
-//! request that is made again could bring the older one last. No read passes a write: what is dirty
-//! or under write-back is in memory, and fills leave its bytes alone.
+//! **Order.** Two writes of one block are never at the device at a time: the elevator, or a request
+//! that is made again, could bring the older one last. No read passes a write: what is dirty or
+//! under write-back is in memory, and fills leave its bytes alone.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ use crate::writeback::flush::Flushes;
 /// A thread in the loop goes round so often; then the flusher does, which sees to other objects.
 const ROUNDS_MAX: u32 = 8;
 
-/// When something panics: lets others submit, and gives back what was chosen.
+/// On a panic: lets others submit, and gives back what was chosen.
 struct Submitting<'a> {
     dirty: &'a DirtySet,
     chosen: std::vec::IntoIter<Write>,
@@ -129,8 +129,7 @@ impl Submitter {
         }
     }
 
-    /// All that may go now; and whether it is one write for a commit, with nothing else to be made
-    /// durable: it can be durable by itself.
+    /// All that may go now; and whether it is a single write for a commit, durable by itself.
     pub(super) fn choose(&self) -> (Vec<Write>, bool) {
         let now = self.dirty().now();
         let mut dirty = self.dirty().lock();
@@ -283,7 +282,7 @@ impl Submitter {
             }),
         };
         let id = self.queue().name_request();
-        // SAFETY: the memory is the staging buffer's, which its completion owns, and which nobody
+        // SAFETY: the memory is the staging buffer's, which its completion owns, and which nothing
         // else knows.
         unsafe { self.queue().submit(vec![(id, transfer)]) };
     }
@@ -329,7 +328,6 @@ impl Submitter {
     fn fill_first(self: &Arc<Self>, write: Write, missing: &[(u64, Units)]) {
         let mut claims = Claims::default();
         for (page, units) in missing {
-            // Else again later.
             if let Some(found) = self.own().pages().find(self.own().layout().key(*page)) {
                 let wanted = Wanted::new(self.own(), found, *page, *units);
                 self.fetcher.claim(&wanted, false, false, &mut claims);
