@@ -1,7 +1,7 @@
 //! Attaching a mount to its place, and detaching it.
 //!
-//! The crate `fuser` can do both, but unmounts by path when a mount has ended: the mount beneath
-//! would go instead. Here the kernel's list must show this mount on the place first.
+//! The crate `fuser` unmounts by path when a mount has ended: the mount beneath would go instead.
+//! Here the kernel's list must show this mount on the place first.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -25,7 +25,6 @@ pub(crate) struct Attached {
     device: Option<String>,
 }
 
-/// Mounts on `place`, and returns the descriptor of the requests.
 pub(crate) fn attach(
     place: &Path,
     options: &Options,
@@ -45,7 +44,7 @@ pub(crate) fn attach(
 }
 
 impl Attached {
-    /// Unmounts this mount where it is now, if no other one covers it.
+    /// Unmounts this mount where it is now, if no other covers it.
     pub(crate) fn unmount(&self, lazy: bool) -> Result<(), UnmountError> {
         let found = || place_of(self.device.as_deref()?, &self.place);
         let Some(place) = found() else {
@@ -65,7 +64,6 @@ impl Attached {
     }
 }
 
-/// As root: by mount(2).
 fn directly(place: &Path, options: &Options, read_only: bool) -> io::Result<OwnedFd> {
     let device = File::options().read(true).write(true).open("/dev/fuse")?;
     let mut data = format!(
@@ -144,7 +142,6 @@ fn helper_options(options: &Options, read_only: bool) -> String {
     list
 }
 
-/// Receives the descriptor; none when the helper closes the socket first.
 fn receive_descriptor(socket: &UnixStream) -> io::Result<Option<OwnedFd>> {
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

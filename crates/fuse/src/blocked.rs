@@ -1,18 +1,17 @@
 //! Ends the wait of programs that are killed.
 //!
 //! Problem: a request that was received keeps its program until it is answered, whatever signal
-//! comes. With a server that does not answer, programs could not be ended. The kernel says when a
-//! program was interrupted, but the crate `fuser` does not pass it on.
+//! comes: with a silent server, programs could not be ended. The kernel says when a program was
+//! interrupted, but the crate `fuser` does not pass it on.
 //!
-//! Rule: a register has what waits, with its caller's thread. One thread looks through the register
-//! every [`PERIOD`], for as long as any entry is that old, and asks `/proc` whether the caller is
-//! being killed: a SIGKILL is pending (Linux turns every signal that ends a program into one), or
-//! it is ending because of a signal. Its request is answered "interrupted". The call to the storage
-//! goes on, and its result is dropped. Reads and writes that still wait for their turn are dropped
-//! too.
+//! Rule: a register has what waits, with its caller's thread. One thread looks through it every
+//! [`PERIOD`], for as long as any entry is that old, and asks `/proc` whether the caller is being
+//! killed: a SIGKILL is pending (Linux turns every signal that ends a program into one), or it is
+//! ending because of a signal. Its request is answered "interrupted". The call to the storage goes
+//! on, and its result is dropped; reads and writes that wait for their turn are dropped.
 //!
-//! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that
-//! changes names may happen although its dead program got "interrupted".
+//! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that changes
+//! names may happen although its dead program got "interrupted".
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,7 +26,6 @@ use crate::reply::Refuse;
 /// The age of a request at which its caller is first looked at, and the time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
 
-/// The register.
 #[derive(Default)]
 pub(crate) struct Blocked {
     state: Mutex<State>,
@@ -52,7 +50,6 @@ struct Waiting {
 /// Answers "interrupted"; false if the answer was given before.
 type Interrupt = dyn Fn() -> bool + Send + Sync;
 
-/// The right to answer a request that waits.
 pub(crate) struct Ticket<R: Refuse> {
     register: Arc<Blocked>,
     number: u64,
@@ -79,7 +76,7 @@ impl<R: Refuse> Drop for Ticket<R> {
 }
 
 impl Blocked {
-    /// Starts the thread that looks. It calls `on_kill` after it has answered a killed caller.
+    /// Starts the thread that looks, which calls `on_kill` after it has answered a killed caller.
     pub(crate) fn start(
         self: &Arc<Self>,
         on_kill: impl Fn() + Send + 'static,
@@ -91,7 +88,6 @@ impl Blocked {
             .map(drop)
     }
 
-    /// Registers a request that is about to wait.
     pub(crate) fn enter<R: Refuse>(self: &Arc<Self>, thread: u32, reply: R) -> Ticket<R> {
         let reply = Arc::new(Mutex::new(Some(reply)));
         let waiting = Arc::clone(&reply);
@@ -146,19 +142,17 @@ impl Blocked {
         }
     }
 
-    /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
         self.wake.notify_one();
     }
 }
 
-/// Linux' number of the signal that nothing survives, as a bit of a set of signals.
+/// Linux' number of SIGKILL, as a bit of a set of signals.
 const KILL: u64 = 1 << 8;
 /// Linux' flag of a task that a signal ends (`PF_SIGNALED`).
 const SIGNALED: u64 = 0x400;
 
-/// Whether a signal is ending this thread.
 fn is_being_killed(thread: u32) -> bool {
     if thread == 0 {
         return false;
@@ -167,7 +161,6 @@ fn is_being_killed(thread: u32) -> bool {
     has_kill_pending(&read("status")) || is_signaled(&read("stat"))
 }
 
-/// Looks at the lines `SigPnd:` and `ShdPnd:` of a status file.
 fn has_kill_pending(status: &[u8]) -> bool {
     status.split(|byte| *byte == b'\n').any(|line| {
         let set = line
@@ -179,7 +172,7 @@ fn has_kill_pending(status: &[u8]) -> bool {
     })
 }
 
-/// Looks at the flags in a stat file: the seventh word after the name, which may hold anything.
+/// The flags in a stat file: the seventh word after the name, which may hold anything.
 fn is_signaled(stat: &[u8]) -> bool {
     let Some(end) = stat.iter().rposition(|byte| *byte == b')') else {
         return false;

@@ -2,9 +2,9 @@
 //!
 //! Problem: one thread allocates up to 1 MiB, and another frees it. The C library keeps freed
 //! memory for the thread that allocated it, so in the end each of many threads has as much as all
-//! of them need at one time.
+//! need at one time.
 //!
-//! Rule: freed memory goes to the next call that needs some, up to [`PIECES_MAX`] pieces.
+//! Rule: freed memory goes to the next call, up to [`PIECES_MAX`] pieces.
 
 use pagewell_base::sync::Mutex;
 
@@ -13,14 +13,12 @@ static FREE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 const PIECES_MAX: usize = 16;
 const PIECE_BYTES_MAX: usize = 1 << 20;
 
-/// An empty piece.
 pub(crate) fn take() -> Vec<u8> {
     let mut piece = FREE.lock().pop().unwrap_or_default();
     piece.clear();
     piece
 }
 
-/// Keeps a piece for the next call.
 pub(crate) fn give_back(piece: Vec<u8>) {
     if (1..=PIECE_BYTES_MAX).contains(&piece.capacity()) {
         let mut free = FREE.lock();

@@ -1,5 +1,4 @@
-//! The programs that use a mount: they have something below it open, as their directory, or as
-//! the program that they run.
+//! The programs that use a mount: something below it is open, their directory, or their program.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -49,7 +48,7 @@ fn uses(process: u32, place: &Path) -> bool {
 }
 
 fn is_below(target: &Path, place: &Path) -> bool {
-    // A removed file has " (deleted)" at its end, which does not change the directories above it.
+    // " (deleted)" at the end of a removed file does not change the directories above it.
     let rest = target
         .as_os_str()
         .as_bytes()

@@ -1,9 +1,9 @@
 //! The program that makes a request.
 //!
-//! The kernel passes user, group and thread of a caller, not the supplementary groups. `/proc` has
-//! them, which takes some 20 microseconds, so they are read only where they can matter: when a
-//! call was refused without them, and before changes whose outcome depends on them (set-group-id).
-//! The caller waits for the answer meanwhile, so its thread is there.
+//! The kernel passes user, group and thread of a caller. The supplementary groups are in `/proc`,
+//! which takes some 20 microseconds, so they are read only where they can matter: when a call was
+//! refused without them, and before changes whose outcome depends on them (set-group-id). The
+//! caller waits meanwhile, so its thread is there.
 
 use std::cell::{Cell, OnceCell};
 use std::sync::LazyLock;
@@ -13,13 +13,12 @@ use pagewell_fs::{Call, Credentials, Error, Result, SetAttributes};
 
 static ROOT: LazyLock<Credentials> = LazyLock::new(Credentials::root);
 
-/// A call as root: where the kernel has judged, or names no caller.
+/// Where the kernel has judged, or names no caller.
 pub(crate) fn as_root(may_block: bool) -> Call<'static> {
     Call::new(&ROOT, may_block)
 }
 
 pub(crate) struct Caller {
-    /// Whether the thread that works for it may wait for storage.
     may_block: Cell<bool>,
     /// 0 for a thread in another process namespace.
     thread: u32,
@@ -28,7 +27,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The caller of a request; root where the kernel alone judges.
+    /// Root where the kernel alone judges.
     pub(crate) fn of(request: &Request, kernel_judges: bool) -> Self {
         let (uid, gid) = match kernel_judges {
             true => (0, 0),
@@ -66,7 +65,6 @@ impl Caller {
         self.plain.uid == 0
     }
 
-    /// With supplementary groups.
     pub(crate) fn complete(&self) -> &Credentials {
         if self.is_root() {
             return &self.plain;
@@ -77,8 +75,7 @@ impl Caller {
         })
     }
 
-    /// Makes a call that changes nothing when it is refused: with supplementary groups only if
-    /// it is refused without them.
+    /// Makes a call that changes nothing when it is refused: with supplementary groups only then.
     pub(crate) fn ask<T>(&self, operation: impl Fn(&Call<'_>) -> Result<T>) -> Result<T> {
         let answer = operation(&self.call_as(&self.plain));
         let is_refused = matches!(answer, Err(Error::AccessDenied | Error::NotPermitted));
@@ -88,12 +85,10 @@ impl Caller {
         operation(&self.call())
     }
 
-    /// A call with supplementary groups.
     pub(crate) fn call(&self) -> Call<'_> {
         self.call_as(self.complete())
     }
 
-    /// A call for this caller with other credentials.
     pub(crate) fn call_as<'a>(&self, credentials: &'a Credentials) -> Call<'a> {
         Call::new(credentials, self.may_block.get())
     }
@@ -117,7 +112,6 @@ fn groups_in(status: &[u8]) -> Vec<u32> {
         .unwrap_or_default()
 }
 
-/// Permissions of a new object, and the umask that cuts them.
 #[derive(Clone, Copy)]
 pub(crate) struct Permissions {
     mode: u32,
@@ -139,7 +133,6 @@ impl Permissions {
         }
     }
 
-    /// The credentials that the new object is made with.
     pub(crate) fn credentials_of(self, caller: &Caller) -> Credentials {
         caller.complete().clone().with_umask(self.umask)
     }

@@ -5,13 +5,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use fuser::{FileAttr, INodeNo, RenameFlags, TimeOrNow};
 use pagewell_fs::{Attributes, FileType, NodeKind, RenameMode, Seek, SetTime, Space, Timestamp};
 
-/// Unit of `st_blocks`.
 const BLOCK_BYTES: u64 = 512;
-/// `st_blksize`, which programs read and write at once.
+/// `st_blksize`: what programs read and write at once.
 const PREFERRED_BYTES: u32 = 4096;
 
-/// Owner and permissions that are shown instead of the source's, as mount(8) has them for file
-/// systems without any. Then the kernel alone judges access.
+/// Owner and permissions that are shown instead of the source's. Then the kernel alone judges
+/// access.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Appearance {
     /// The owner of everything.
@@ -47,7 +46,6 @@ impl Appearance {
     }
 }
 
-/// Attributes of an object that could not be examined: the kernel uses its number only.
 pub(crate) fn unknown(number: u64) -> FileAttr {
     FileAttr {
         ino: INodeNo(number),
@@ -80,7 +78,7 @@ pub(crate) fn kind(file_type: FileType) -> fuser::FileType {
     }
 }
 
-/// The kernel's 32-bit number of a device: 12 bits of major number, 20 of minor.
+/// 12 bits of major number, 20 of minor.
 fn device_number(major: u32, minor: u32) -> u32 {
     (minor & 0xff) | (major & 0xfff) << 8 | (minor & 0xfff00) << 12
 }
@@ -102,7 +100,6 @@ pub(crate) fn node_kind(mode: u32, device: u32) -> Option<NodeKind> {
     }
 }
 
-/// The mode of renameat2(2).
 pub(crate) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
     match flags {
         _ if flags.is_empty() => Some(RenameMode::Replace),
@@ -112,7 +109,6 @@ pub(crate) fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
     }
 }
 
-/// The mode of fallocate(2).
 pub(crate) fn space_of(mode: i32) -> Option<Space> {
     const PUNCH: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
     const ZERO_ONLY: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
@@ -126,7 +122,6 @@ pub(crate) fn space_of(mode: i32) -> Option<Space> {
     }
 }
 
-/// What lseek(2) looks for.
 pub(crate) fn seek_of(whence: i32) -> Option<Seek> {
     match whence {
         libc::SEEK_DATA => Some(Seek::Data),
@@ -155,8 +150,7 @@ pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
     }
 }
 
-/// Before 1970 the crate `fuser` subtracts the nanoseconds, too, though the kernel always adds
-/// them: this undoes it.
+/// Before 1970 the crate `fuser` subtracts the nanoseconds, which the kernel adds: this undoes it.
 fn timestamp(time: SystemTime) -> Timestamp {
     match time.duration_since(UNIX_EPOCH) {
         Ok(after) => Timestamp {

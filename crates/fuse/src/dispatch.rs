@@ -1,13 +1,12 @@
 //! Which thread does what may wait.
 //!
-//! Problem: the thread that received a call is the best one to wait for storage (nothing to hand
-//! over, no copy of a write's data), but one thread must always receive: the kernel can take back a
-//! request only before it is received, and a killed program waits for its last requests, such as
-//! the closing of its files.
+//! Problem: the thread that received a call is the best one to wait for storage (no hand-over, no
+//! copy of a write's data), but one thread must always receive: the kernel can take back a request
+//! only before it is received, and a killed program waits for its last requests, such as closes.
 //!
 //! Rule: of the R readers at most R - 1 wait at a time. The last one hands what would wait to
-//! workers, which start as they are needed, up to a bound; the rest waits in a queue. Each entry is
-//! one waiting program or one request of the kernel's read-ahead, and the kernel bounds both.
+//! workers, which start as needed, up to a bound; the rest waits in a queue, whose length the
+//! kernel bounds.
 //!
 //! ```text
 //!  reader --+-- one of R - 1: waits here
@@ -16,21 +15,20 @@
 //!                                 +-- write, at most 16 MiB at a time --> worker
 //! ```
 //!
-//! No worker sleeps for want of memory: a read that gets no lease, and a write while workers hold
-//! [`HELD_BYTES_MAX`], stay in the queue in their order; what needs no memory passes them. The
-//! requests of a killed program leave the queue with their data.
+//! A read that gets no lease, and a write while workers hold [`HELD_BYTES_MAX`], stay in the queue
+//! in their order; what needs no memory passes them. The requests of a killed program leave the
+//! queue.
 //!
-//! The kernel may have 64 requests of 1 MiB in flight, and each program one more. Most answers to
-//! reads are pages of the cache, which lends only so many; the rest is copied. So a read that is to
-//! wait takes a lease of its size, and keeps it until the answer is sent. Read-ahead goes on
-//! meanwhile, so [`READ_BYTES_MAX`] need only be what programs can take, not the bandwidth-delay
-//! product. Answers from memory need no lease: each of the few readers holds one of them.
+//! The kernel may have 64 requests of 1 MiB in flight, and each program one more; the cache lends
+//! only so many pages to answers, and the rest is copied. So a read that is to wait takes a lease
+//! of its size, and keeps it until the answer is sent. Read-ahead goes on meanwhile, so
+//! [`READ_BYTES_MAX`] need only be what programs can take. Answers from memory need no lease: each
+//! reader holds one.
 //!
-//! While storage answers, the writes in the queue and with workers hold at most [`HELD_BYTES_MAX`]
-//! (16 MiB): for more the last reader waits until one of them ends. When none has ended for
-//! [`PATIENCE`] (1 s), receiving goes before memory: the reader takes more, up to
-//! [`OVERDUE_BYTES_MAX`] (256 MiB), and counts it. So 256 programs in a write of 1 MiB to a silent
-//! server leave a mount that answers, and each of them can be killed.
+//! The writes in the queue and with workers hold at most [`HELD_BYTES_MAX`] (16 MiB): for more the
+//! last reader waits until one of them ends. When none has ended for [`PATIENCE`] (1 s), it takes
+//! more, up to [`OVERDUE_BYTES_MAX`] (256 MiB), counted: 256 programs in a write of 1 MiB to a
+//! silent server leave a mount that answers, and each of them can be killed.
 //!
 //! Weaknesses: beyond that the mount receives nothing until a write ends or its program is killed.
 //! Programs that read a little wait behind those that read a lot.
@@ -68,17 +66,14 @@ impl Drop for ReadLease {
     }
 }
 
-/// A job of a worker, which gets the lease that it needs.
 pub(crate) type Work = Box<dyn FnOnce(Option<ReadLease>) + Send>;
 
 /// Whether the caller of a job still waits.
 pub(crate) type Wanted = Box<dyn Fn() -> bool + Send>;
 
-/// The memory that a request takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Memory {
     None,
-    /// A read of so many bytes.
     Lease(usize),
     /// A write, which holds so many bytes.
     Data(usize),
@@ -105,21 +100,18 @@ impl Job {
     }
 }
 
-/// See the top of the file.
 pub(crate) struct Dispatch {
     readers: usize,
     waiting_readers: AtomicUsize,
     workers_max: usize,
     queue: Mutex<Queue>,
     ready: Condvar,
-    /// A write has ended.
     released: Condvar,
 }
 
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
-    /// Leases of reads.
     lent_bytes: usize,
     /// Data of writes here and with workers, and only with workers.
     bytes: usize,
@@ -160,7 +152,6 @@ impl Queue {
     }
 }
 
-/// The right of a reader to wait.
 pub(crate) struct Here<'a>(&'a Dispatch);
 
 impl Drop for Here<'_> {
@@ -181,8 +172,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether this reader may wait, with the lease of a read. A read of more than all leases
-    /// together takes all.
+    /// Whether this reader may wait, with the lease of a read, at most of all leases together.
     pub(crate) fn here(self: &Arc<Self>, memory: Memory) -> Option<(Here<'_>, Option<ReadLease>)> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
         let here = Here(self);
@@ -220,7 +210,7 @@ impl Dispatch {
         if startable > 0 && queue.idle > 0 {
             self.ready.notify_one();
         }
-        // The queue has one worker at least, in case no thread can be started later.
+        // One worker at least, in case no thread can be started later.
         let is_short = queue.idle + queue.starting < startable || queue.workers == 0;
         if is_short && queue.workers < self.workers_max {
             let dispatch = Arc::clone(self);
@@ -231,7 +221,6 @@ impl Dispatch {
         }
     }
 
-    /// Waits until `bytes` more may be held; see the top of the file.
     fn hold<'a>(&'a self, mut queue: MutexGuard<'a, Queue>, bytes: usize) -> MutexGuard<'a, Queue> {
         if queue.bytes == 0 {
             queue.moved = Some(Instant::now());
@@ -268,7 +257,6 @@ impl Dispatch {
             work,
         });
         self.wake(&mut queue);
-        // No thread could be started, so this one works.
         if queue.workers == 0
             && let Some(job) = queue.jobs.pop_back()
         {
@@ -285,7 +273,7 @@ impl Dispatch {
             if let Some((job, lease)) = self.next(&mut queue) {
                 let data = job.memory.data();
                 drop(queue);
-                // A defect costs the request, not the worker of all that come later.
+                // A defect costs the request, not the worker.
                 let work = || job.is_wanted().then(|| (job.work)(lease));
                 if catch_unwind(AssertUnwindSafe(work)).is_err() {
                     names::PANICS.add(1);
@@ -303,7 +291,6 @@ impl Dispatch {
         }
     }
 
-    /// The next job that may begin, with its lease.
     fn next(self: &Arc<Self>, queue: &mut Queue) -> Option<(Job, Option<ReadLease>)> {
         let index = queue.startable().next()?;
         let job = queue.jobs.remove(index)?;
@@ -341,7 +328,6 @@ impl Dispatch {
         drop(unwanted);
     }
 
-    /// Ends the workers once the queue is empty.
     pub(crate) fn stop(&self) {
         self.queue.lock().stopping = true;
         self.ready.notify_all();

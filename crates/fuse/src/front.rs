@@ -43,7 +43,6 @@ const STATISTICS_BLOCK_BYTES: u32 = 4096;
 
 type Files = dyn FileSystem;
 
-/// A source behind a mount.
 pub(crate) struct Front {
     files: Arc<Files>,
     view: KernelView,
@@ -93,12 +92,10 @@ impl Front {
         }
     }
 
-    /// What is mounted.
     pub(crate) fn filesystem(&self) -> &Files {
         &*self.files
     }
 
-    /// The connection to the kernel.
     pub(crate) fn device(&self) -> &Device {
         &self.device
     }
@@ -109,7 +106,6 @@ impl Front {
         self.blocked.start(move || dispatch.drop_unwanted())
     }
 
-    /// Begins to send notices to the kernel.
     pub(crate) fn notify_through<F: Filesystem>(
         &self,
         session: &Session<F>,
@@ -119,7 +115,6 @@ impl Front {
         self.pruning.start()
     }
 
-    /// Ends the threads of an unmounted mount.
     pub(crate) fn stop(&self) {
         self.dispatch.stop();
         self.blocked.stop();
@@ -143,8 +138,8 @@ impl Front {
         self.answer_with(request, Memory::None, reply, work, finish);
     }
 
-    /// As [`Front::answer`], for a request that takes `memory`: once it waits it has the lease of
-    /// that, and it is dropped when its caller is killed before its turn.
+    /// As [`Front::answer`], for a request that takes `memory`: it waits with that lease, and is
+    /// dropped when its caller is killed before its turn.
     fn answer_with<R: Refuse, T>(
         self: &Arc<Self>,
         request: &Request,
@@ -170,7 +165,7 @@ impl Front {
         }
     }
 
-    /// As [`Front::answer_with`], without a copy of the data unless another thread must wait.
+    /// As [`Front::answer_with`]; copies the data only when another thread must wait.
     fn answer_write(
         self: &Arc<Self>,
         request: &Request,
@@ -206,7 +201,6 @@ impl Front {
         self.hand_over(ticket, memory, write, finish);
     }
 
-    /// Leaves a request that waits to a worker.
     fn hand_over<R: Refuse, T>(
         self: &Arc<Self>,
         ticket: Ticket<R>,
@@ -254,7 +248,6 @@ impl Front {
         }
     }
 
-    /// As [`Front::answer`], for a request without a result.
     fn answer_done(
         self: &Arc<Self>,
         asked: (&Request, INodeNo, ReplyEmpty),
@@ -292,7 +285,7 @@ impl Front {
         reply.ok();
     }
 
-    /// The extended attributes that programs may ask for. None where owner and permissions are not
+    /// The extended attributes that programs may ask for; none where owner and permissions are not
     /// the source's, which would judge by its own.
     fn extended(&self) -> Result<&dyn ExtendedAttributes> {
         let extended = self.files.extended_attributes();
@@ -306,7 +299,7 @@ impl Front {
         Ok(attributes)
     }
 
-    /// Finds a name; nothing where the kernel may keep that it is missing.
+    /// Finds a name; `None` where the kernel may keep that it is missing.
     fn lookup(&self, caller: &Caller, directory: &FileId, name: &[u8]) -> Result<Option<Entry>> {
         // Of whatever object: the kernel has a file handle of it and has forgotten the rest.
         let found = if name == b"." {
@@ -322,7 +315,7 @@ impl Front {
         }
     }
 
-    /// Reads until there is all that was asked for, or the end: the kernel takes less for the end.
+    /// Reads all that was asked for, or to the end: the kernel takes less for the end.
     fn read(
         &self,
         target: &Target,
@@ -350,7 +343,6 @@ impl Front {
         Ok(data)
     }
 
-    /// Answers with an object, or with nothing for a name that means none.
     fn reply_entry(&self, reply: ReplyEntry, entry: Option<Entry>) {
         let Some(entry) = entry else {
             let lifetime = self.view.missing_name_lifetime();
@@ -387,7 +379,6 @@ impl Front {
     }
 }
 
-/// A mount, for the crate `fuser`.
 pub(crate) struct Service {
     front: Arc<Front>,
     negotiation: Negotiation,

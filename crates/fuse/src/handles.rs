@@ -17,7 +17,6 @@ const OPEN_TO_RUN: i32 = 0x20;
 /// An open for reading, or to run the file, allows to read it.
 pub(crate) const READING: Access = Access(Access::READ.0 | Access::EXECUTE.0);
 
-/// What an open with these flags asks for.
 pub(crate) fn access_of(flags: i32) -> Access {
     let data = if flags & OPEN_TO_RUN != 0 {
         Access::EXECUTE
@@ -31,18 +30,15 @@ pub(crate) fn access_of(flags: i32) -> Access {
     }
 }
 
-/// A file that a program has open.
 pub(crate) struct OpenFile {
     id: FileId,
-    /// The user that opened it: what was allowed then is allowed for as long as it is open.
+    /// What was allowed at the open is allowed for as long as it is open.
     credentials: Credentials,
-    /// What it was opened for.
     allowed: Access,
     /// The file's verifier at the last report of a loss, or at the open.
     verifier: AtomicU64,
     /// Keeps the object there.
     _hold: Option<Hold>,
-    /// The kernel reads and writes the file itself, while this is there.
     _pass: Option<Pass>,
 }
 
@@ -86,7 +82,6 @@ impl Drop for OpenFile {
     }
 }
 
-/// A node, and the file through which a program uses it.
 pub(crate) struct Target {
     node: u64,
     file: Option<Arc<OpenFile>>,
@@ -126,8 +121,6 @@ impl Target {
     }
 }
 
-/// The open files of a mount, or its open directories. The kernel bounds their number: each is an
-/// open file of a program.
 pub(crate) struct Handles<T> {
     open: Shards<HashMap<u64, Arc<T>>>,
     /// The kernel uses 0 for files that it opened without asking.
@@ -156,7 +149,6 @@ impl<T> Handles<T> {
         open.get(&handle).cloned()
     }
 
-    /// Ends the use of a handle, after its last descriptor is closed.
     pub(crate) fn remove(&self, handle: u64) -> Option<Arc<T>> {
         let mut open = self.open.lock(handle);
         open.remove(&handle)

@@ -6,7 +6,6 @@ use fuser::{INodeNo, Notifier};
 
 use crate::notify::NoticeQueue;
 
-/// Sends the notices of one mount.
 #[derive(Default)]
 pub(crate) struct Invalidation {
     notifier: OnceLock<Notifier>,
@@ -15,17 +14,16 @@ pub(crate) struct Invalidation {
 }
 
 impl Invalidation {
-    /// Begins to send.
     pub(crate) fn start(&self, notifier: Notifier) -> std::io::Result<()> {
         let _ = self.notifier.set(notifier.clone());
         self.pages.start("fuse-forget", move |node| {
-            // An error means that the kernel has forgotten the file, and its pages with it.
+            // The kernel has forgotten the file, and its pages with it.
             let _ = notifier.inval_inode(INodeNo(node), 0, 0);
         })
     }
 
-    /// Has the kernel ask for the attributes of a file when it needs them next. If the file has
-    /// changed, the kernel then drops its pages.
+    /// Has the kernel ask for the attributes of a file next time, and drop its pages if they have
+    /// changed.
     pub(crate) fn expire_attributes(&self, node: u64) {
         if let Some(notifier) = self.notifier.get() {
             // An offset below zero means no pages, so this waits for no lock of a page.
@@ -38,7 +36,6 @@ impl Invalidation {
         self.pages.add(node);
     }
 
-    /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.pages.stop();
     }

@@ -2,13 +2,12 @@
 //!
 //! Problem: a program that reads every file of a directory makes one request for each small file,
 //! and waits for each. To copy 2 KiB takes a microsecond, a request twenty. The bytes are in the
-//! page cache already: the device was read in large pieces.
+//! page cache already.
 //!
 //! Rule: the order in which directories list their small files is remembered. While a program reads
-//! files in that order, the mount puts the next [`BATCH_FILES`] into the kernel's pages ahead of
-//! the requests, as far as they are in memory here. The next request is then for the first file
-//! after those. Only in sources that never change, where such data can be neither old nor in the
-//! way of a writer.
+//! in that order, the mount puts the next [`BATCH_FILES`] into the kernel's pages, as far as they
+//! are in memory here; the next request is for the first file after those. Only in sources that
+//! never change, where such data can be neither old nor in the way of a writer.
 //!
 //! ```text
 //!   listed    a b c d e f g h i j ...
@@ -16,12 +15,11 @@
 //!   put             d e f g h   j ...       (the request for d comes while d is put)
 //! ```
 //!
-//! It comes after the answer: the kernel locks the page of a file that it asks for, so a thread
-//! that put pages before it answered could wait for another that does the same.
+//! After the answer: the kernel locks the page of a file that it asks for, so a thread that put
+//! pages before it answered could wait for another that does the same.
 //!
-//! Weaknesses: files that no program reads were copied in vain (one batch for each program that
-//! stops early); a program that reads in another order than that of the listing, as after sorting,
-//! gains nothing.
+//! Weaknesses: one batch is copied in vain for each program that stops early; one that reads in
+//! another order, as after sorting, gains nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -45,10 +43,8 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 const RUN_MIN: u32 = 2;
 /// Files in the remembered order: some 6 MiB.
 const LISTED_MAX: usize = 1 << 17;
-/// Programs followed at once.
 const STREAMS_MAX: usize = 8;
 
-/// Puts data into the kernel's pages that it has not asked for.
 pub(crate) struct KernelPrefill {
     is_on: bool,
     files: Arc<dyn FileSystem>,
@@ -61,7 +57,6 @@ pub(crate) struct KernelPrefill {
 
 #[derive(Default)]
 struct Order {
-    /// Nodes and sizes in the order of listing, the oldest first.
     listed: VecDeque<(u64, u64)>,
     /// Place of the first of them, counted from the beginning of the mount.
     first: u64,
@@ -135,7 +130,6 @@ impl Order {
 }
 
 impl KernelPrefill {
-    /// `is_on`: nothing in the source ever changes.
     pub(crate) fn new(
         is_on: bool,
         files: &Arc<dyn FileSystem>,
@@ -154,7 +148,7 @@ impl KernelPrefill {
         }
     }
 
-    /// Notes that a directory lists this object, which the kernel knows as `node` from now on.
+    /// A directory lists this object, which the kernel knows as `node` from now on.
     pub(crate) fn listed(&self, node: u64, entry: &Entry) {
         let attributes = &entry.attributes;
         let is_small = (1..=FILE_BYTES_MAX).contains(&attributes.size);
@@ -163,9 +157,8 @@ impl KernelPrefill {
         }
     }
 
-    /// Runs after the answer to a read: puts what a program is likely to want next into the
-    /// kernel's pages. A page may have to be waited for, as a program asks for it at this moment:
-    /// so this needs a thread that may wait.
+    /// Runs after the answer to a read: puts what may be read next into the kernel's pages, on a
+    /// thread that may wait, as another program may have locked such a page.
     pub(crate) fn after_read(&self, node: u64, offset: u64, size: u32) {
         if !self.is_on {
             return;
@@ -182,7 +175,6 @@ impl KernelPrefill {
         self.put_around(node, offset, size);
     }
 
-    /// Puts a whole small file; false when it is not in memory here.
     fn put_file(&self, node: u64) -> bool {
         let Some(id) = self.nodes.known(node) else {
             return true; // the kernel has forgotten it
@@ -203,7 +195,7 @@ impl KernelPrefill {
             return;
         };
         for piece in pieces {
-            // What is not in memory this read has fetched from storage, and it can follow later.
+            // This read has fetched the rest from storage, and it can follow later.
             let Some(data) = self.in_memory(&id, piece, PIECE_BYTES) else {
                 return;
             };

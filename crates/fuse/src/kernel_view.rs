@@ -10,7 +10,6 @@ use crate::convert::Appearance;
 /// Answers with at least this lifetime never expire in practice.
 const UNLIMITED: Duration = Duration::from_secs(60 * 60);
 
-/// The rules of one mount.
 #[derive(Clone, Copy)]
 pub(crate) struct KernelView {
     coherence: Coherence,
@@ -41,8 +40,7 @@ impl KernelView {
         self.is_private() && self.source_is_read_only
     }
 
-    /// Whether the kernel shows, and judges by, another owner or other permissions than the
-    /// source's.
+    /// Whether the kernel shows, and judges by, another owner or permissions than the source's.
     pub(crate) fn hides_owners(&self) -> bool {
         self.appearance != Appearance::default()
     }
@@ -61,7 +59,6 @@ impl KernelView {
         }
     }
 
-    /// How long the kernel keeps what a name means.
     pub(crate) fn name_lifetime(&self) -> Duration {
         self.coherence.names
     }
@@ -77,7 +74,6 @@ impl KernelView {
             .min(self.name_lifetime())
     }
 
-    /// The attributes of the object that the kernel knows as `node`.
     pub(crate) fn shown(&self, attributes: &Attributes, node: u64) -> FileAttr {
         self.appearance.shown(attributes, node)
     }

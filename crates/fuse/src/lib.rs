@@ -1,4 +1,4 @@
-//! Mounts of any source through FUSE: the front that Linux itself is the client of.
+//! Mounts of any source through FUSE: the front whose client is Linux itself.
 //!
 //! ```text
 //!   program ──> kernel: names, attributes, pages ──/dev/fuse──> reader ──> FileSystem
@@ -6,27 +6,24 @@
 //! ```
 //!
 //! The kernel keeps names, attributes and pages for as long as the source says
-//! ([`pagewell_fs::Coherence`]), and judges permissions itself from the attributes that it gets
+//! ([`pagewell_fs::Coherence`]), and judges permissions from the attributes
 //! (`default_permissions`). The thread that receives a request answers it when nothing has to be
-//! waited for. Else that thread waits, if another one is free to receive, or hands the call to a
-//! worker: one thread always receives, so that a mount stays responsive when its storage does not
-//! answer (`dispatch`). A program that is killed while it waits ends (`blocked`).
+//! waited for; else it waits, or hands the call to a worker, so that one thread always receives
+//! (`dispatch`). A program that is killed while it waits ends (`blocked`).
 //!
 //! Reading order: [`mount()`], `front::service` (requests as the kernel sends them), `front` (their
 //! way to an answer), `opening`, `writing`, `privileges` and `listing` (what each does), `nodes`
-//! and `handles` (what the kernel's numbers mean), `dispatch` and `blocked` (what waits),
-//! `kernel_view` and `negotiation` (what the kernel keeps and does), then the rest.
+//! and `handles` (the kernel's numbers), `dispatch` and `blocked` (what waits), `kernel_view` and
+//! `negotiation` (what the kernel keeps and does), then the rest.
 //!
 //! Decided, with reasons:
-//! - *No writing late in the kernel* unless asked for: pages that only the kernel has are not in
-//!   the source, so its other clients do not see them, and no call could report an error. Writes of
-//!   up to 1 MiB go through at once.
+//! - *No late writing by the kernel* unless asked for: other clients of the source would not see
+//!   such pages, and no call could report an error. Writes of up to 1 MiB go through at once.
 //! - *Locks stay in the kernel*: they exclude programs of this machine only.
-//! - *No splicing*: the kernel copies the bytes of a reply once, from where the cache has them
-//!   (`reply`). Splicing would save that copy only by giving the pages away, and the cache keeps
-//!   them. Files of directories are passed through instead, as root.
-//! - *No io_uring transport*: the crate `fuser` has none, and it is off in kernels unless an
-//!   administrator enables it.
+//! - *No splicing*: the kernel copies the bytes of a reply once, from the cache (`reply`). Splicing
+//!   would give the pages away, and the cache keeps them. Files of directories are passed through,
+//!   as root.
+//! - *No io_uring transport*: the crate `fuser` has none, and kernels have it off by default.
 //!
 //! Known weaknesses, of the crate `fuser` 0.18: a request that sets a time some 292 thousand
 //! million years ago ends the thread that received it (only users of the mount can send one); it

@@ -1,8 +1,8 @@
 //! Listing directories.
 //!
-//! The crate `fuser` does not say how much room an answer has: it says when an entry did not fit.
-//! So entries are collected first (a listing waits, and its caller may be killed meanwhile), about
-//! as many as fitted the last time, and a few more.
+//! The crate `fuser` says only when an entry did not fit. So entries are collected first (a listing
+//! waits, and its caller may be killed meanwhile), about as many as fitted the last time, and a few
+//! more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,6 @@ use crate::kernel_prefill::KernelPrefill;
 use crate::kernel_view::KernelView;
 use crate::nodes::Nodes;
 
-/// Bounds of the entries collected at once.
 const ENTRIES_MIN: usize = 16;
 const ENTRIES_MAX: usize = 4096;
 
@@ -32,7 +31,7 @@ impl Sizes {
         (fitted + fitted / 8).clamp(ENTRIES_MIN, ENTRIES_MAX)
     }
 
-    /// `fitted` of `collected` entries fitted. When all did, there may be room for more.
+    /// When all fitted, there may be room for more.
     fn learn(&self, with_attributes: bool, fitted: usize, collected: usize) {
         let next = if fitted == collected {
             (fitted * 2).min(ENTRIES_MAX)
@@ -43,7 +42,6 @@ impl Sizes {
     }
 }
 
-/// One name.
 struct Named {
     name: Vec<u8>,
     file_id: u64,
@@ -57,7 +55,6 @@ pub(crate) struct Page {
     is_end: bool,
 }
 
-/// Lists the directories of a mount.
 pub(crate) struct Listing {
     files: Arc<dyn FileSystem>,
     nodes: Arc<Nodes>,
@@ -82,9 +79,9 @@ impl Listing {
         }
     }
 
-    /// Collects the entries after `cookie`, for an answer with attributes (`plus`) or without. Both
-    /// need attributes, where a listing does not have them by a lookup: an answer without them has
-    /// the type of each name all the same, and `rm -r` and `find` rely on it.
+    /// Collects the entries after `cookie`. With attributes (`plus`) or without, each needs them,
+    /// where a listing does not have them by a lookup: `rm -r` and `find` rely on the type of each
+    /// name.
     pub(crate) fn collect(
         &self,
         caller: &Caller,
@@ -124,7 +121,6 @@ impl Listing {
         })
     }
 
-    /// Answers with names only.
     pub(crate) fn reply_names(&self, mut reply: ReplyDirectory, page: &Page) {
         let fitted = page.entries.iter().take_while(|named| {
             let file_type = match &named.entry {
@@ -139,7 +135,6 @@ impl Listing {
         reply.ok();
     }
 
-    /// Answers with names and attributes.
     pub(crate) fn reply_entries(&self, mut reply: ReplyDirectoryPlus, page: &Page) {
         let entries = page.entries.iter();
         let fitted = entries.take_while(|named| !self.add_entry(&mut reply, named));
@@ -149,7 +144,6 @@ impl Listing {
         reply.ok();
     }
 
-    /// Adds an entry; true when it did not fit.
     fn add_entry(&self, reply: &mut ReplyDirectoryPlus, named: &Named) -> bool {
         // The kernel does not count answers that name these two.
         let is_dot = named.name == b"." || named.name == b"..";

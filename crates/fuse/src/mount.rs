@@ -19,8 +19,8 @@ use crate::mounts::mounted_on;
 use crate::options::Options;
 use crate::unmount::UnmountError;
 
-/// The kernel's read-ahead, where it can be set: enough that the next requests are in flight while
-/// one is copied.
+/// The kernel's read-ahead, where it can be set: the next requests are in flight while one is
+/// copied.
 const READ_AHEAD_KIBIBYTES: u32 = 2048;
 
 /// Why something cannot be mounted, and where.
@@ -73,8 +73,8 @@ fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io:
     }
 }
 
-/// Closes the connection, which the library's unused answers keep open for ever: its number becomes
-/// one of `/dev/null`.
+/// Closes the connection, which the library's forgotten answers keep open for ever: its number
+/// becomes one of `/dev/null`.
 fn release_connection(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     // SAFETY: an answer past the library was forgotten with its share of the library's descriptor,
@@ -85,7 +85,7 @@ fn release_connection(number: RawFd) -> io::Result<()> {
     Ok(())
 }
 
-/// Mounts `filesystem` on the directory `place`. When this returns the mount can be used.
+/// Mounts `filesystem` on the directory `place`, ready for use.
 pub fn mount(
     filesystem: Arc<dyn FileSystem>,
     place: &Path,
@@ -172,7 +172,7 @@ fn read_further_ahead(place: &Path) {
     let device = status.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let file = format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb");
-    // Without the right to it everything works, with smaller requests.
+    // Without the right to it requests are smaller.
     let _ = std::fs::write(file, READ_AHEAD_KIBIBYTES.to_string());
 }
 
@@ -197,8 +197,8 @@ impl Mounted {
         &self.attached.place
     }
 
-    /// Whether it is unmounted and no program uses it. Requests of programs that have ended may
-    /// still be in work.
+    /// Whether it is unmounted and no program uses it. Requests of ended programs may still be in
+    /// work.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.front.device().has_ended()

@@ -1,5 +1,4 @@
-//! The kernel's list of mounts (`/proc/self/mountinfo`, proc(5)). A mount itself may not answer:
-//! its program may have ended, or wait.
+//! The kernel's list of mounts (`/proc/self/mountinfo`, proc(5)), as a mount itself may not answer.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -8,21 +7,21 @@ use std::path::{Path, PathBuf};
 use pagewell_base::mounts::{fields, mountinfo, plain};
 use rustix::io::Errno;
 
-/// The kind of file system of all mounts through FUSE begins so, and that of `pagewell mount` goes
-/// on so.
+/// The kind of file system of all mounts through FUSE begins so; that of `pagewell mount` goes on
+/// so.
 pub(crate) const FUSE: &str = "fuse.";
 pub(crate) const SUBTYPE: &str = "pagewell";
 
 /// A mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Major and minor number of its device, which no other mount has at the same time.
+    /// Major and minor number of its device, unique at a time.
     pub device: String,
     /// The directory that it is mounted on.
     pub place: PathBuf,
     /// The kind of file system, such as `ext4` or `fuse.pagewell`.
     pub kind: String,
-    /// What it is of, as the program that mounted it has called it.
+    /// What it is of, in the words of the program that mounted it.
     pub source: String,
     /// The owner of the mount, as FUSE has it (`user_id=`).
     pub user: Option<u32>,
@@ -35,22 +34,22 @@ impl Entry {
         self.kind.strip_prefix(FUSE) == Some(SUBTYPE)
     }
 
-    /// Whether it is of this source. Without root some characters of that are shown as `_`.
+    /// Whether it is of this source; without root `_` stands for some characters.
     #[must_use]
     pub fn shows(&self, source: &str) -> bool {
         self.source == source || self.source == named_by_helper(source)
     }
 
-    /// Whether the program that served it has ended. The kernel answers from memory for long after,
-    /// so this asks that program, if there is one.
+    /// Whether the program that served it has ended. Asks that program, if there is one, as the
+    /// kernel answers from memory for long after.
     #[must_use]
     pub fn has_died(&self) -> bool {
         self.is_ours() && rustix::fs::statfs(&self.place).err() == Some(Errno::NOTCONN)
     }
 }
 
-/// How the helper is given the name of a source: a comma would end it in the list of options, a
-/// backslash is its escape.
+/// The helper's name of a source: in the list of options a comma would end it, and a backslash
+/// escapes.
 pub(crate) fn named_by_helper(source: &str) -> String {
     source.replace([',', '\\'], "_")
 }
@@ -61,8 +60,8 @@ pub fn mounted_on(place: &Path) -> Option<Entry> {
     entries(&mountinfo()).rfind(|entry| entry.place == place)
 }
 
-/// Where a device is mounted: on `place` if it is there, for it may be in several places. The
-/// directory may have been renamed since it was mounted on.
+/// Where a device is mounted: on `place` if it is there, of several. The directory may have been
+/// renamed since.
 pub(crate) fn place_of(device: &str, place: &Path) -> Option<PathBuf> {
     let list = mountinfo();
     let places = || {

@@ -1,14 +1,12 @@
 //! What is agreed with the kernel when a mount begins.
 //!
-//! Files that cannot grow. Problem: a write across the end is cut there, but the kernel looks at
-//! the count only where it waits for a write by itself. Data that it keeps it takes for longer than
-//! the file, shows as its length, and drops when they are not taken; of direct writes in several
-//! parts at once it calls one that is cut an error. Rule: on a mount of such files that can be
-//! written the kernel keeps no written data, and sends the parts of a direct write one after the
-//! other.
+//! Problem: a write across the end of a file that cannot grow is cut there, but the kernel looks at
+//! the count only where it waits for a write by itself. It drops the rest of data that it writes
+//! late, and calls a cut part of a direct write in several parts an error. Rule: on a writable
+//! mount of such files the kernel keeps no written data, and sends the parts of a direct write one
+//! after the other.
 //!
-//! Weakness: of many direct reads and writes that a program has under way (libaio), the kernel
-//! sends one at a time there.
+//! Weakness: so it does with all direct reads and writes that a program has under way (libaio).
 
 use fuser::{InitFlags, KernelConfig};
 use pagewell_fs::{Coherence, Limits};
@@ -17,12 +15,11 @@ use crate::caller::Permissions;
 use crate::kernel_view::KernelView;
 use crate::options::Options;
 
-/// Largest write that the kernel sends at once, and largest read that it asks for.
+/// Largest write that the kernel sends at once, and largest read.
 const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Most requests of the kernel's own, such as read-ahead, in flight at once.
+/// Most requests of the kernel's own, such as read-ahead, in flight.
 const BACKGROUND_MAX: u16 = 64;
 
-/// What was agreed with the kernel.
 pub(crate) struct Negotiation {
     kernel_write_back: bool,
     passthrough: bool,
@@ -31,7 +28,6 @@ pub(crate) struct Negotiation {
 }
 
 impl Negotiation {
-    /// Nothing is agreed yet.
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             kernel_write_back: options.kernel_write_back,
@@ -53,12 +49,12 @@ impl Negotiation {
     }
 
     /// Permissions of a new object. The source applies the umask where a directory may have a
-    /// default list; else the kernel has applied it.
+    /// default list, else the kernel.
     pub(crate) fn permissions(&self, mode: u32, umask: u32) -> Permissions {
         Permissions::new(mode & 0o7777, if self.leaves_umask { umask } else { 0 })
     }
 
-    /// Agrees with the kernel, and returns whether the kernel may read and write files itself.
+    /// Agrees with the kernel; returns whether the kernel may read and write files itself.
     pub(crate) fn agree(
         &mut self,
         config: &mut KernelConfig,
@@ -89,7 +85,7 @@ impl Negotiation {
         self.opens_are_free = view.is_immutable()
             && want(InitFlags::FUSE_NO_OPEN_SUPPORT)
             && want(InitFlags::FUSE_NO_OPENDIR_SUPPORT);
-        // A source that others change without its knowledge may have files of this machine.
+        // Only a source that others change without its knowledge may have files of this machine.
         let passes = !self.kernel_write_back
             && self.passthrough
             && limits.coherence == Coherence::NONE
@@ -108,8 +104,8 @@ impl Negotiation {
             && want(InitFlags::FUSE_POSIX_ACL)
             && want(InitFlags::FUSE_DONT_MASK);
         if passes {
-            // One more than that of the file system beneath. The kernel takes two at most, and on a
-            // mount that has both nothing can be stacked: so only where they are needed.
+            // One more than the file system beneath. The kernel takes two at most, and stacks
+            // nothing on a mount that has both: so only where needed.
             let _ = config.set_max_stack_depth(if limits.stacked { 2 } else { 1 });
         }
         passes

@@ -1,24 +1,21 @@
 //! The objects that the kernel knows, by its node numbers.
 //!
 //! Problem: the kernel names an object by a number of 64 bits, which programs see as the inode
-//! number; the source names it by a [`FileId`]. The number must lead back to the identifier for
-//! as long as the kernel uses it, and must be the same for the same object for as long as any
-//! program may compare.
+//! number; the source names it by a [`FileId`]. The number must lead back to the identifier for as
+//! long as the kernel uses it, and stay the same for the same object for as long as any program may
+//! compare.
 //!
-//! Rule: the number is the source's own file number, so it is the same after the kernel forgot
-//! the object, and in another mount. While the kernel uses that number for another object (an inode
-//! number of a new file while the old one is open), the object gets a number above 2^63 instead.
-//! Where numbers must have 32 bits, the source's are folded into 31, and those above are made up:
-//! two that become equal are such a case as well.
-//! The table counts each answer that names an object; the kernel gives the counts back ("forget"),
-//! and the entry goes at zero.
+//! Rule: the number is the source's own file number, the same after the kernel forgot the object,
+//! and in another mount. While the kernel uses that number for another object (an inode number of a
+//! new file while the old one is open), the object gets a number above 2^63. Numbers of 32 bits are
+//! the source's folded into 31; two that become equal are such a case. The table counts each answer
+//! that names an object, the kernel gives the counts back ("forget"), and the entry goes at zero.
 //!
-//! A kernel with enough memory never forgets. [`crate::pruning`] asks it to when the table has more
-//! than [`OBJECTS_MAX`], as sources that others change have tables of their own and the kernel asks
-//! for most objects again anyway, or [`OBJECTS_UNCHANGED_MAX`] where it never has to.
+//! A kernel with enough memory never forgets. [`crate::pruning`] asks it to, above [`OBJECTS_MAX`]
+//! of sources that others change, which have tables of their own, and above
+//! [`OBJECTS_UNCHANGED_MAX`] where the kernel never has to ask again.
 //!
-//! Weakness: an object that got a made-up number gets another one when it is looked up after the
-//! kernel forgot it.
+//! Weakness: an object with a made-up number gets another one after the kernel forgot it.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hasher};
@@ -32,13 +29,12 @@ use pagewell_counters::names;
 use pagewell_fs::identity::narrow_number;
 use pagewell_fs::{Coherence, CompactId, Entry, Error, FileId, FileSystem, Result};
 
-/// The kernel's number of the root.
 pub(crate) const ROOT: u64 = 1;
 /// Numbers from here on are made up, as many as are below.
 const MADE_UP: u64 = 1 << 63;
 /// The same where numbers have 32 bits.
 const MADE_UP_NARROW: u64 = 1 << 31;
-/// Parts that the kernel is asked to forget one after the other.
+/// Parts that the kernel is asked to forget in turn.
 pub(crate) const PARTS: usize = 16;
 /// Objects above which the kernel is asked to forget some: some 3 MiB.
 const OBJECTS_MAX: usize = 50_000;
@@ -50,18 +46,15 @@ struct Node {
     lookups: u64,
 }
 
-/// The table.
 pub(crate) struct Nodes {
     files: Arc<dyn FileSystem>,
     root: FileId,
-    /// [`MADE_UP`] or [`MADE_UP_NARROW`].
     made_up: u64,
     /// The source's own number of the root, from the first answer about it on.
     root_number: OnceLock<u64>,
     shards: Shards<HashMap<u64, Node>>,
     /// Objects ([`FileSystem::object_of`]) with made-up numbers.
     others: Mutex<HashMap<FileId, u64>>,
-    /// Numbers made up so far.
     others_made: AtomicU64,
     count: AtomicUsize,
     objects_max: usize,
@@ -70,7 +63,6 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// The table of a mount of `files`, with numbers of 32 bits if they are to be `narrow`.
     pub(crate) fn new(files: &Arc<dyn FileSystem>, narrow: bool) -> Self {
         let objects_max = if files.limits().coherence == Coherence::UNCHANGED {
             OBJECTS_UNCHANGED_MAX
@@ -91,15 +83,14 @@ impl Nodes {
         }
     }
 
-    /// The object of a number: of the table, or one that the source finds by its number, as a file
-    /// handle outlives the kernel's memory of the object.
+    /// The object of a number: of the table, or one that the source finds, as a file handle
+    /// outlives the kernel's memory of the object.
     pub(crate) fn id(&self, number: u64) -> Result<FileId> {
         let id = self.known(number);
         let id = id.or_else(|| self.files.id_of_number(number));
         id.ok_or(Error::Stale)
     }
 
-    /// The object of a number that the kernel uses.
     pub(crate) fn known(&self, number: u64) -> Option<FileId> {
         if number == ROOT {
             return Some(self.root);
@@ -108,7 +99,7 @@ impl Nodes {
         shard.get(&number).map(|node| node.id.whole())
     }
 
-    /// The number of an object, for one more answer to the kernel that names it.
+    /// The number of an object, for one more answer that names it.
     pub(crate) fn remember(&self, entry: &Entry) -> u64 {
         if entry.id == self.root {
             return ROOT;
@@ -116,7 +107,7 @@ impl Nodes {
         let number = self.number_of(entry.attributes.file_id);
         let is_own = number > ROOT && number < self.made_up;
         // The object's own number may be free by now, but a made-up one stays while the kernel
-        // knows the object.
+        // knows it.
         let other = || {
             let object = self.files.object_of(&entry.id);
             self.others.lock().get(&object).copied()
@@ -135,7 +126,6 @@ impl Nodes {
         }
     }
 
-    /// The source's number as the kernel may use it.
     fn number_of(&self, file_id: u64) -> u64 {
         if self.made_up == MADE_UP_NARROW {
             narrow_number(file_id)
@@ -144,7 +134,6 @@ impl Nodes {
         }
     }
 
-    /// A number that is probably free.
     fn make_up(&self) -> u64 {
         let made = self.others_made.fetch_add(1, Ordering::Relaxed);
         self.made_up + made % self.made_up
@@ -175,7 +164,7 @@ impl Nodes {
         }
     }
 
-    /// The kernel gives `lookups` counts back. Returns whether it does not know the object now.
+    /// The kernel gives `lookups` counts back. Returns whether it has forgotten the object.
     pub(crate) fn forget(&self, number: u64, lookups: u64) -> bool {
         let mut shard = self.shards.lock(number);
         let Some(node) = shard.get_mut(&number) else {
@@ -199,8 +188,8 @@ impl Nodes {
         true
     }
 
-    /// Tells two objects apart that had the same number one after the other: a file handle of the
-    /// earlier one must not lead to the later one. The kernel keeps 31 bits of it.
+    /// Tells two objects apart that had the same number one after the other, for file handles. The
+    /// kernel keeps 31 bits of it.
     pub(crate) fn generation(&self, number: u64, id: &FileId) -> Generation {
         if number == ROOT {
             return Generation(0); // as the kernel has it from the mount on
@@ -210,7 +199,6 @@ impl Nodes {
         Generation(hasher.finish() >> 33)
     }
 
-    /// Learns the source's own number of the root from attributes of an object.
     pub(crate) fn note_number(&self, id: &FileId, file_id: u64) {
         if *id == self.root {
             let _ = self.root_number.set(file_id);
@@ -243,7 +231,6 @@ impl Nodes {
             .is_ok()
     }
 
-    /// New objects between two times that the kernel is asked.
     fn step(&self) -> usize {
         self.objects_max / PARTS
     }

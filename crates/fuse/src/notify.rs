@@ -1,12 +1,12 @@
-//! Notices to the kernel from a thread of their own: to take one, the kernel may wait for pages
-//! that other threads bring.
+//! Notices to the kernel from a thread of their own: the kernel may wait for pages that others
+//! bring.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pagewell_base::sync::{Condvar, Mutex};
 
-/// Notices that wait, each once however often it was asked for.
+/// Notices that wait, each once.
 #[derive(Default)]
 pub(crate) struct NoticeQueue<T> {
     state: Mutex<State<T>>,

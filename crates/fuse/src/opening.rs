@@ -17,7 +17,7 @@ use crate::passthrough::Passthrough;
 use crate::privileges::PRIVILEGE_BITS;
 use crate::writing::Writing;
 
-/// An open file, as the kernel hears of it.
+/// The answer to an open.
 pub(crate) struct Kept {
     handle: FileHandle,
     flags: FopenFlags,
@@ -26,7 +26,6 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Answers the request to open it.
     pub(crate) fn opened(self, reply: ReplyOpen) {
         match self.backing {
             Some(backing) => reply.opened_passthrough(self.handle, self.flags, &backing),
@@ -34,7 +33,6 @@ impl Kept {
         }
     }
 
-    /// Answers the request to create it.
     pub(crate) fn created(
         self,
         reply: ReplyCreate,
@@ -51,7 +49,6 @@ impl Kept {
     }
 }
 
-/// The open files and directories of a mount.
 pub(crate) struct Opening {
     source: Arc<dyn FileSystem>,
     writing: Arc<Writing>,
@@ -72,12 +69,10 @@ impl Opening {
         }
     }
 
-    /// From here on the kernel may read and write files itself.
     pub(crate) fn allow_passthrough(&self) {
         self.passthrough.allow();
     }
 
-    /// The file that a request means.
     pub(crate) fn target(&self, node: INodeNo, handle: Option<FileHandle>) -> Target {
         let file = handle.and_then(|handle| self.files.get(handle.0));
         Target::new(node.0, file)
@@ -94,13 +89,11 @@ impl Opening {
         FileHandle(hold.map_or(0, |hold| self.directories.insert(hold)))
     }
 
-    /// As [`Opening::release`], of a directory.
     pub(crate) fn release_directory(&self, handle: FileHandle) -> Option<Arc<Hold>> {
         self.directories.remove(handle.0)
     }
 
-    /// Opens an object for the caller. The kernel has judged the mode bits; the source may know
-    /// more.
+    /// The kernel has judged the mode bits; the source may know more.
     pub(crate) fn open(&self, caller: &Caller, id: &FileId, wanted: Access) -> Result<Opened> {
         caller.ask(|call| {
             let (granted, _) = self.source.access(call, id, wanted)?;
@@ -146,8 +139,8 @@ impl Opening {
         }
     }
 
-    /// Keeps a file that was opened until the kernel releases it. `register` makes it one that the
-    /// kernel reads and writes itself.
+    /// Keeps a file until the kernel releases it. `register` makes it one that the kernel reads and
+    /// writes itself.
     pub(crate) fn keep(
         &self,
         node: u64,
@@ -157,7 +150,7 @@ impl Opening {
         register: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<BackingId>,
     ) -> Kept {
         // What a write takes of set-user-id and set-group-id depends on the writer, which the file
-        // system beneath does not learn when the kernel writes itself.
+        // system beneath does not see when the kernel writes itself.
         let has_privileges = opened.attributes.mode & PRIVILEGE_BITS != 0;
         let file = opened.file.as_ref().filter(|_| !has_privileges);
         let file = file.map(AsFd::as_fd);

@@ -31,7 +31,7 @@ pub struct Options {
     pub no_access_times: bool,
     /// A write is on the device when the program goes on (`sync`).
     pub synchronous: bool,
-    /// The same of names in the list of mounts (`dirsync`); the source sees to it.
+    /// The same for changes of names (`dirsync`); the source sees to it.
     pub directories_synchronous: bool,
     /// Owner and permissions that are shown instead of the source's.
     pub appearance: Appearance,
@@ -43,7 +43,7 @@ pub struct Options {
     pub passthrough: bool,
     /// File numbers have 32 bits, for programs whose `stat` has no room for more.
     pub narrow_numbers: bool,
-    /// How long the kernel keeps answers, instead of what the source says.
+    /// How long the kernel keeps answers, instead of the source's times.
     pub coherence: Option<Coherence>,
 }
 

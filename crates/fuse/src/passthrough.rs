@@ -1,14 +1,14 @@
 //! Files that the kernel reads and writes itself ("passthrough", Linux 6.9, needs root).
 //!
-//! Problem: a file of a local directory is in the kernel's page cache already. Sending its bytes
-//! through this program would copy them twice and keep them twice.
+//! Problem: a file of a local directory is in the kernel's page cache already. Bytes through this
+//! program would be copied twice and kept twice.
 //!
 //! Rule: an open registers the source's own open file with the kernel, and all opens of this file
-//! at a time share the registration: the kernel requires that, and refuses to mix such opens with
-//! ordinary ones. So the first open of a file decides the kind of those that come while it lasts.
+//! share the registration: the kernel requires that, and refuses to mix such opens with ordinary
+//! ones. So the first open of a file decides the kind of those that come while it lasts.
 //!
-//! After a first failure for lack of rights or support the mount does not register again; a counter
-//! shows it, and the mount is only slower.
+//! After a first failure for lack of rights or support the mount does not register again, and
+//! counts it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,7 +20,6 @@ use pagewell_base::sync::Mutex;
 use pagewell_counters::names;
 use rustix::thread::CapabilitySet;
 
-/// The registered files of a mount.
 #[derive(Default)]
 pub(crate) struct Passthrough(Mutex<State>);
 
@@ -37,7 +36,6 @@ struct Kind {
     backing: Option<Arc<BackingId>>,
 }
 
-/// One open of a node.
 pub(crate) struct Pass {
     passthrough: Arc<Passthrough>,
     node: u64,
@@ -45,19 +43,17 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// The registration; none when bytes go through this program.
     pub(crate) fn backing(&self) -> Option<Arc<BackingId>> {
         self.backing.clone()
     }
 }
 
 impl Passthrough {
-    /// The kernel supports it.
     pub(crate) fn allow(&self) {
         self.0.lock().is_possible = true;
     }
 
-    /// Opens a node, whose file is `file` if it has one; `register` registers it with the kernel.
+    /// Opens a node; `register` registers its `file`, if it has one, with the kernel.
     pub(crate) fn open(
         self: &Arc<Self>,
         node: u64,

@@ -1,13 +1,12 @@
 //! Changes of attributes, and the privileges of a file that a change of its data takes.
 //!
-//! Problem: a write takes set-user-id, set-group-id and `security.capability` from a file. To know
-//! whether there is such an attribute, the kernel would ask for it before each write.
+//! Problem: a write takes set-user-id, set-group-id and `security.capability` from a file. The
+//! kernel would ask for the attribute before each write.
 //!
-//! Rule: the mount announces that it does this itself (`FUSE_HANDLE_KILLPRIV_V2`). The kernel then
-//! asks once for each time that it received the file's attributes. A source makes a change as the
-//! user that asked for it and takes these bits by itself, unless that user is root: then
-//! [`Privileges::before_change`] takes them. It also has the kernel drop the attributes that it
-//! keeps. A kernel before Linux 5.12 does all of this itself.
+//! Rule: the mount announces that it does this itself (`FUSE_HANDLE_KILLPRIV_V2`); the kernel then
+//! asks once each time that it receives the file's attributes. A source takes these bits at a
+//! change, unless the user is root: then [`Privileges::before_change`] takes them, and has the
+//! kernel drop the attributes that it keeps. A kernel before Linux 5.12 does all of this itself.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -22,13 +21,11 @@ use crate::caller::{Caller, as_root};
 use crate::handles::Target;
 use crate::invalidation::Invalidation;
 
-/// Set-user-id and set-group-id.
 pub(crate) const PRIVILEGE_BITS: u32 = 0o6000;
 
 /// The attribute of programs that have rights of their own.
 const CAPABILITIES: &CStr = c"security.capability";
 
-/// Changes the attributes of a mount's objects.
 pub(crate) struct Privileges {
     files: Arc<dyn FileSystem>,
     invalidation: Arc<Invalidation>,
@@ -49,7 +46,7 @@ impl Privileges {
     }
 
     /// Runs before the data of a file is changed for a user without the right to leave set-user-id
-    /// there (`takes_privileges`): see the top of the file.
+    /// there (`takes_privileges`).
     pub(crate) fn before_change(
         &self,
         call: &Call<'_>,
@@ -83,7 +80,6 @@ impl Privileges {
         self.files.set_attributes(call, id, &only_mode, None)
     }
 
-    /// Removes an extended attribute.
     pub(crate) fn remove_extended(
         extended: &dyn ExtendedAttributes,
         caller: &Caller,
@@ -94,7 +90,7 @@ impl Privileges {
             return extended.remove(&caller.call(), id, name);
         }
         // The kernel refuses programs without the right. So this is the kernel itself, before a
-        // write of a user.
+        // user's write.
         match extended.remove(&as_root(caller.may_block()), id, name) {
             // Without root's rights here the file system beneath does it at the write.
             Err(Error::NotPermitted) => Ok(()),
@@ -102,11 +98,10 @@ impl Privileges {
         }
     }
 
-    /// Changes attributes. The kernel has judged the caller. The kernel also takes set-user-id when
-    /// another user changes a file, in the name of that user, who may not: such a change is made
-    /// as the owner. With a change of length or owner the kernel only says what it would take, by
-    /// an old rule: the source does that by itself as the system beneath does it, and the rest is
-    /// taken thereafter.
+    /// Changes attributes, for a caller that the kernel has judged. The kernel takes set-user-id in
+    /// the name of a user that changes another's file and may not: such a change is made as the
+    /// owner. With a change of length or owner the kernel only says what it would take, by an old
+    /// rule: the source takes that by itself, and the rest is taken thereafter.
     pub(crate) fn set_attributes(
         &self,
         caller: &Caller,
@@ -144,7 +139,6 @@ impl Privileges {
         }
     }
 
-    /// Changes attributes as the caller, or through the file that it has open.
     fn change(
         &self,
         call: &Call<'_>,

@@ -1,24 +1,23 @@
 //! Asking the kernel to forget objects.
 //!
-//! Problem: the kernel keeps the objects that it learnt of until memory is short, which on a large
-//! machine is never; and for as long [`crate::nodes`] has to know what its numbers mean. A program
-//! that walks through a million files makes a table of a million entries.
+//! Problem: the kernel keeps objects until memory is short, which on a large machine is never; and
+//! for as long [`crate::nodes`] has to know its numbers. A program that walks through a million
+//! files makes a table of a million entries.
 //!
 //! Rule: when there are more than the table may have, and then each time that a sixteenth of that
-//! has come, the mount asks the kernel to give up a sixteenth of all objects
-//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). The kernel keeps those that are in use: open, watched, a
-//! working directory, or a directory above one that it keeps. Of the others as many go as come,
-//! however many the program walks through. Which ones is chance: those of one part of the table.
-//! That needs no order, and a program that uses what went asks again.
+//! has come, the mount asks the kernel to give up a sixteenth of all objects (`FUSE_NOTIFY_PRUNE`,
+//! Linux 6.18). The kernel keeps those in use: open, watched, a working directory, or a directory
+//! above one that it keeps. Which of the others go is chance: those of one part of the table. That
+//! needs no order, and a program that uses what went asks again.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come
 //!          _/                  as many as there may be
 //! ```
 //!
-//! Weaknesses: with the object go the pages that the kernel keeps of it. The kernel also keeps a
-//! directory in which a program looked for a missing name. Older kernels refuse: then the table
-//! grows with the kernel's own, as long as memory lasts.
+//! Weaknesses: with the object go the kernel's pages of it. The kernel also keeps a directory in
+//! which a program looked for a missing name. Older kernels refuse: then the table grows with the
+//! kernel's own, as long as memory lasts.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -31,17 +30,14 @@ use crate::notify::NoticeQueue;
 use crate::reply::{Device, write_message};
 use crate::writing::Writing;
 
-/// Linux' number of the notification.
 const NOTIFY_PRUNE: i32 = 9;
 /// Most objects that the kernel takes in one notification.
 const BATCH: usize = 512;
 
-/// Keeps the table of nodes at its size.
 pub(crate) struct Pruning {
     nodes: Arc<Nodes>,
     writing: Arc<Writing>,
     device: Arc<Device>,
-    /// Parts that the kernel is to forget.
     parts: Arc<NoticeQueue<usize>>,
     /// Parts chosen since the mount began: they take turns.
     chosen: AtomicUsize,
@@ -66,14 +62,12 @@ impl Pruning {
         }
     }
 
-    /// Starts the thread that asks the kernel.
     pub(crate) fn start(self: &Arc<Self>) -> std::io::Result<()> {
         let pruning = Arc::clone(self);
         let send = move |part| pruning.prune(part);
         self.parts.start("fuse-prune", send)
     }
 
-    /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.parts.stop();
     }
@@ -99,7 +93,7 @@ impl Pruning {
     }
 }
 
-/// Writes `struct fuse_notify_prune_out` (how many, 12 bytes of nothing) and the numbers.
+/// Writes `struct fuse_notify_prune_out` (how many, 12 unused bytes) and the numbers.
 fn ask(device: BorrowedFd<'_>, numbers: &[u64]) -> rustix::io::Result<()> {
     let bytes: Vec<u8> = numbers
         .iter()

@@ -1,15 +1,14 @@
 //! Reading around small reads.
 //!
-//! Problem: a program that reads here and there in a file (a database, the resources of a game)
-//! asks for one page at a time, because the kernel reads ahead only for sequential reads. Each
-//! request takes some 25 us, most of it to wake threads; to copy 64 KiB takes 10 us.
+//! Problem: of a program that reads here and there in a file (a database, the resources of a game)
+//! the kernel asks for one page at a time. Each request takes some 25 us, most of it to wake
+//! threads; to copy 64 KiB takes 10 us.
 //!
-//! Rule: a file is divided into regions of [`REGION_BYTES`], and those into pieces. A table
-//! remembers the regions of small reads, some thousand of them. The second small read of a region
-//! puts all of the region that is in memory here into the kernel's pages, piece by piece, beginning
-//! with the one that was read. A read of a piece that is in the kernel's pages says that the kernel
-//! has dropped it: the region begins anew. Only in sources that never change, and after the answer,
-//! for the same reasons as in [`crate::kernel_prefill`].
+//! Rule: a table remembers the regions of [`REGION_BYTES`] with small reads. The second small read
+//! of a region puts what is in memory here of it into the kernel's pages, piece by piece, from the
+//! one that was read on. A read of a piece that is in the kernel's pages says that the kernel has
+//! dropped it: the region begins anew. Only in sources that never change, and after the answer, as
+//! in [`crate::kernel_prefill`].
 //!
 //! ```text
 //!   region   |........|........|........|
@@ -17,8 +16,7 @@
 //!   put                  ########              2: the second read of the region of x
 //! ```
 //!
-//! So reads that are strewn over much more than the table remembers put nothing, and repeated
-//! reads of the same places find them with the kernel.
+//! So reads that are strewn over much more than the table remembers put nothing.
 //!
 //! Weaknesses: two reads that happen to meet in one region cost a region's copy, some 100 us. The
 //! kernel holds pages that no program may read; it drops them like all that was read.
@@ -26,18 +24,15 @@
 use pagewell_base::mix::mix;
 use pagewell_base::sync::Mutex;
 
-/// Bytes of a region.
 const REGION_BYTES: u64 = PIECE_BYTES * PIECES;
 /// The size of one read of the source: a page of the cache.
 pub(crate) const PIECE_BYTES: u64 = 64 << 10;
-/// Pieces of a region.
 const PIECES: u64 = 8;
 /// Longer reads are the read-ahead of the kernel.
 const SMALL_BYTES_MAX: u32 = 16 << 10;
-/// Regions of the table, where a later one overwrites an earlier one at its place.
+/// Regions of the table; a later one overwrites an earlier one at its place.
 const REGIONS: usize = 4096;
 
-/// The table.
 pub(crate) struct ReadAround {
     regions: Mutex<Vec<Region>>,
 }
@@ -80,7 +75,6 @@ impl Region {
     }
 }
 
-/// The bit of the piece that this byte is in.
 fn bit_of(offset: u64) -> u8 {
     1 << (offset % REGION_BYTES / PIECE_BYTES)
 }
@@ -111,7 +105,6 @@ impl ReadAround {
         None
     }
 
-    /// Notes that the piece at `offset` is in the kernel's pages.
     pub(crate) fn put(&self, node: u64, offset: u64) {
         let region = Region::of(node, offset);
         let mut regions = self.regions.lock();

@@ -1,9 +1,8 @@
 //! Answers: refusals, data without a copy in this program, and the descriptor of the kernel.
 //!
-//! `fuser` takes the data of a read as one slice. The cache has it in pages that lie anywhere, so
-//! one slice would cost a copy of every byte. So this file writes such an answer itself: a header
-//! of 16 bytes and the pages, in one vectored write, from which the kernel copies. Data in one
-//! piece goes through `fuser`.
+//! `fuser` takes the data of a read as one slice, and the cache has it in pages that lie anywhere.
+//! So this file writes such an answer itself, without a copy of every byte: a header of 16 bytes
+//! and the pages, in one vectored write. Data in one piece goes through `fuser`.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -51,7 +50,6 @@ refuse!(
 /// Most pieces of one vectored write (`IOV_MAX`), less the header, a body and the bytes.
 const PIECES_MAX: usize = 1021;
 
-/// Linux' number of the notification that brings data.
 const NOTIFY_STORE: i32 = 4;
 
 /// The kernel's end of a mount.
@@ -70,8 +68,7 @@ impl Device {
         self.descriptor.get().map(AsFd::as_fd)
     }
 
-    /// The descriptor for an answer without the library; from here on
-    /// [`Device::answered_past_library`] holds.
+    /// For an answer without the library; from here on [`Device::answered_past_library`] holds.
     pub(crate) fn past_library(&self) -> Option<BorrowedFd<'_>> {
         if !self.answered_past_library() {
             self.answered_past_library.store(true, Ordering::Relaxed);
@@ -80,8 +77,8 @@ impl Device {
     }
 
     /// Puts data into the kernel's pages of a file without a request (`FUSE_NOTIFY_STORE`); returns
-    /// whether the kernel took it. `struct fuse_notify_store_out`: node, offset, length, 4 bytes of
-    /// nothing.
+    /// whether the kernel took it. `struct fuse_notify_store_out`: node, offset, length, 4 unused
+    /// bytes.
     pub(crate) fn store(&self, node: u64, offset: u64, data: &Data) -> bool {
         let Some(device) = self.descriptor() else {
             return false;
@@ -117,7 +114,6 @@ impl Device {
     }
 }
 
-/// The result of a read.
 #[derive(Default)]
 pub(crate) struct Data {
     pages: Vec<PageSlice>,
@@ -140,7 +136,6 @@ impl Data {
         pages + self.bytes.len()
     }
 
-    /// Adds the next data; returns its length.
     pub(crate) fn add(&mut self, payload: Payload, may_block: bool) -> Result<usize> {
         match payload {
             Payload::Pages(pages)
@@ -171,7 +166,6 @@ impl Data {
         }
     }
 
-    /// Sends the answer to the request `unique`.
     pub(crate) fn send(self, reply: ReplyData, unique: u64, device: &Device) {
         let length = self.len();
         names::FUSE_READ_BYTES.add(length as u64);
@@ -181,7 +175,7 @@ impl Data {
             pages => match device.past_library() {
                 Some(device) => {
                     let pieces = pages.iter().map(|page| &**page);
-                    // An error means that the kernel does not wait for the answer any more.
+                    // The kernel does not wait for the answer any more.
                     let _ = write_message(device, 0, unique, &[], pieces, length);
                     // A dropped reply would answer once more, with an error. A forgotten one keeps
                     // its share of the library's descriptor, which the mount closes at its end.
@@ -195,8 +189,7 @@ impl Data {
 }
 
 /// Writes `struct fuse_out_header` (length, kind of a message or error of an answer, number of the
-/// request), the body of a message of this kind (0: an answer) and `length` bytes of data in
-/// `pieces`.
+/// request), the body of a message of this kind (0: an answer) and `length` bytes of data.
 pub(crate) fn write_message<'a>(
     device: BorrowedFd<'_>,
     kind: i32,

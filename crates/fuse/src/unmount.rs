@@ -74,7 +74,6 @@ pub fn unmount_entry(entry: &Entry, lazy: bool) -> Result<(), UnmountError> {
     }
 }
 
-/// Without root: by the helper program that mounted it.
 fn with_helper(place: &Path, lazy: bool) -> Result<(), UnmountError> {
     let mut command = Command::new(HELPER);
     command.arg("-u");

@@ -4,22 +4,20 @@
 //! then sends the bytes again; a program cannot be asked to.
 //!
 //! Rule: a mount remembers the verifier of a file from its first write since its last commit, and
-//! with each open file from when it was opened, or from that write if it was before. A commit under
-//! another verifier is an error, once for each open file, as local file systems report a failed
-//! write-back. A commit may not cover what is written during it: then the first write stays
-//! remembered, and a loss may be reported twice. The file is the kernel's node, which stays the
-//! same while the kernel knows it; the source's identifier may not.
+//! with each open file from its open, or from that write if it was before. A commit under another
+//! verifier is an error, once for each open file, as local file systems report a failed write-back.
+//! The first write stays remembered after a commit with other writes during it: a loss may be
+//! reported twice. The file is the kernel's node: the source's identifier may change.
 //!
-//! Appends. Problem: the kernel places an append by the length that it heard last. When another
-//! client, or a program below a mounted directory, has made the file longer since, the bytes would
-//! overwrite its data. Rule: a write through a file that is open for appending goes to where the
-//! source says that the file ends. If the kernel took another place, its pages have the bytes in
-//! the wrong place, and it drops them after the answer. A source may write a part of an append
-//! before it says that it would wait, and then has another end. So only a thread that may wait
-//! appends, and it appends to the same place when it has to repeat the call.
+//! Appends. Problem: the kernel places an append by the last length that it got, over the data of
+//! another client, or of a program below a mounted directory. Rule: a write through a file that is
+//! open for appending goes to where the source says that the file ends. If the kernel took another
+//! place, it drops its pages after the answer. A source may write a part of an append before it
+//! says that it would wait, and then has another end. So only a thread that may wait appends, and
+//! repeats the call at the same place.
 //!
 //! What the kernel writes late (its write-back, and `mmap`) is all taken or is an error: the kernel
-//! does not look at the count there, and would drop the rest without a word.
+//! does not look at the count there.
 //!
 //! Weakness: between the question for the length and the write, another client may append. NFS has
 //! no operation that does both; programs that append on several clients have to lock.
@@ -38,7 +36,6 @@ use crate::handles::Target;
 use crate::nodes::Nodes;
 use crate::privileges::Privileges;
 
-/// Where the kernel wants bytes to go.
 pub(crate) struct Place {
     target: Target,
     offset: u64,
@@ -70,12 +67,11 @@ impl Place {
     }
 }
 
-/// Whether a write is an append of a program. Pages that the kernel writes late have a place.
+/// Pages that the kernel writes late have a place.
 fn is_append(flags: OpenFlags, write_flags: WriteFlags) -> bool {
     flags.0 & libc::O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE)
 }
 
-/// The writes to a file that no commit has covered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Uncommitted {
     /// Of the first write.
@@ -83,14 +79,12 @@ struct Uncommitted {
     writes: u64,
 }
 
-/// Changes the data of a mount's files.
 pub(crate) struct Writing {
     files: Arc<dyn FileSystem>,
     nodes: Arc<Nodes>,
     privileges: Arc<Privileges>,
     /// A change of data is on the device when it is answered. For writes the kernel sees to that.
     is_synchronous: bool,
-    /// By node.
     uncommitted: Shards<HashMap<u64, Uncommitted>>,
 }
 
@@ -110,8 +104,7 @@ impl Writing {
         }
     }
 
-    /// Returns the count of bytes written, and whether they went to another place than the kernel
-    /// took.
+    /// Returns the count of bytes written, and whether the kernel took another place.
     pub(crate) fn write(&self, place: &Place, may_block: bool, data: &[u8]) -> Result<(u32, bool)> {
         let target = &place.target;
         let id = self.nodes.id(target.node())?;
@@ -130,8 +123,7 @@ impl Writing {
         Ok((count, offset != place.offset))
     }
 
-    /// Writes all of `data`, or what goes before an error: then that is what counts, unless the
-    /// kernel writes late.
+    /// Writes all of `data`, or what goes before an error, unless the kernel writes late.
     fn write_at(
         &self,
         place: &Place,
@@ -172,8 +164,6 @@ impl Writing {
         Ok(u32::try_from(done).unwrap_or(u32::MAX))
     }
 
-    /// Makes another change of data through an open file. The next commit reports what is lost of
-    /// it before it is on the device.
     pub(crate) fn change<T>(
         &self,
         caller: &Caller,
@@ -219,7 +209,7 @@ impl Writing {
         self.uncommitted.lock(node).contains_key(&node)
     }
 
-    /// The kernel does not know the node any more.
+    /// The kernel has forgotten the node.
     pub(crate) fn forget(&self, node: u64) {
         self.uncommitted.lock(node).remove(&node);
     }

@@ -39,7 +39,7 @@ fn attribute_name(name: &OsStr) -> CString {
     CString::new(name.as_bytes()).unwrap_or_default()
 }
 
-/// A program asks with a size of 0 how long the answer is.
+/// A size of 0 asks how long the answer is.
 fn reply_sized(reply: ReplyXattr, size: u32, found: &[u8]) {
     match u32::try_from(found.len()).unwrap_or(u32::MAX) {
         length if size == 0 => reply.size(length),
@@ -276,7 +276,7 @@ impl Filesystem for Service {
                 Ok((*id, (caller.complete().clone(), wanted), opened))
             },
             move |front, reply: ReplyOpen, (id, allowed, opened)| {
-                // The kernel's attributes of the file may be older than what the open has found.
+                // The kernel's attributes may be older than what the open has found.
                 if !front.view.is_private() && front.view.keeps_attributes() {
                     front.invalidation.expire_attributes(node.0);
                 }
