@@ -11,10 +11,10 @@
 //!
 //! Rule: a page holds the bytes from its start to some length; the rest up to the next page is
 //! zero, as is every missing page. A read clones the `Arc` of each page. A write changes a page
-//! with one owner in place; a page that a reader holds is replaced by a changed copy. A page has
-//! the capacity (a power of two from 4 KiB) that its bytes need, except that the successor of a
-//! whole page starts whole: a file written from front to back is copied once. Bytes that were cut
-//! off must not come back when the file grows again, so shrinking cuts the last page, too.
+//! with one owner in place, and replaces one that a reader holds by a changed copy. A page has the
+//! capacity (a power of two from 4 KiB) that its bytes need; the successor of a whole page starts
+//! whole, so a file written from front to back is copied once. Shrinking cuts the last page too:
+//! bytes that were cut off must not come back when the file grows again.
 //!
 //! Known weakness: a file written backwards in small pieces copies each page several times.
 
@@ -27,7 +27,6 @@ use pagewell_fs::{PageSlice, Result};
 use super::memory::{PAGE_BYTES, RamPage, capacity_for};
 use super::quota::Storage;
 
-/// The bytes of every hole.
 pub(super) static ZEROS: LazyLock<Arc<[u8; PAGE_BYTES]>> =
     LazyLock::new(|| Arc::new([0; PAGE_BYTES]));
 
@@ -40,7 +39,7 @@ pub(super) struct FileData {
     pub(super) pages: Pages,
 }
 
-/// Pages by number. Pages that leave a file are dropped without locks: freeing a big file takes a
+/// Pages by number. Those that leave a file are dropped without locks: freeing a big file takes a
 /// while.
 pub(super) type Pages = BTreeMap<u64, Arc<RamPage>>;
 
@@ -182,7 +181,6 @@ impl FileData {
         Ok(self.discard(cut, storage))
     }
 
-    /// Returns the charge of removed pages to the quota.
     pub(super) fn discard(&mut self, pages: Pages, storage: &Storage) -> Pages {
         let bytes = pages.values().map(|page| page.capacity() as u64).sum();
         self.release(bytes, storage);
@@ -215,7 +213,6 @@ impl FileData {
     }
 }
 
-/// Page number and offset in the page.
 pub(super) fn split(offset: u64) -> (u64, usize) {
     let page_bytes = PAGE_BYTES as u64;
     (offset / page_bytes, (offset % page_bytes) as usize)

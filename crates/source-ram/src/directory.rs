@@ -1,10 +1,9 @@
 //! The names in one directory.
 //!
 //! Problem: clients read a listing in pieces and remember nothing but the cookie of the last entry,
-//! while others add and remove names. Rule: the cookie of each name is the next number of a counter
-//! that only grows; a map ordered by cookie gives the rest of a listing from any place, a hash map
-//! from name to cookie finds names. Cookies are never used again, so no entry is listed twice and
-//! none that stays is missed.
+//! while others add and remove names. Rule: the cookie of each name is the next number of a
+//! counter; a map ordered by cookie gives the rest of a listing, a hash map finds names. Cookies
+//! are never used again, so no entry is listed twice and none that stays is missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -15,16 +14,13 @@ pub(super) const COOKIE_SELF: u64 = 1;
 /// Cookie of `..`.
 pub(super) const COOKIE_PARENT: u64 = 2;
 
-/// One entry.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     pub(super) cookie: u64,
     pub(super) name: Arc<[u8]>,
-    /// Number of the inode.
     pub(super) number: u64,
 }
 
-/// The entries of a directory.
 #[derive(Debug)]
 pub(super) struct Directory {
     /// Inode number of the parent; of itself in the root.
@@ -36,7 +32,6 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// An empty one.
     pub(super) fn new(parent: u64) -> Self {
         Self {
             parent,
@@ -56,7 +51,6 @@ impl Directory {
         self.entries.is_empty()
     }
 
-    /// Inode number of a name.
     pub(super) fn find(&self, name: &[u8]) -> Option<u64> {
         let cookie = self.cookies.get(name)?;
         self.entries.get(cookie).map(|(_, number)| *number)
@@ -76,7 +70,6 @@ impl Directory {
         self.next_cookie += 1;
     }
 
-    /// Removes a name.
     pub(super) fn remove(&mut self, name: &[u8]) {
         if let Some(cookie) = self.cookies.remove(name) {
             self.name_bytes -= name.len() as u64;

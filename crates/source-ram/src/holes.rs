@@ -24,7 +24,7 @@ fn reach(number: u64, last: u64, end: u64) -> usize {
 
 impl FileData {
     /// The first data, or hole, from `offset` on; `None` when there is none before the end, which
-    /// counts as a hole but is none itself.
+    /// is no hole itself.
     pub(super) fn seek(&self, offset: u64, wanted: Seek) -> Option<u64> {
         if offset >= self.size() {
             return None;
@@ -95,7 +95,6 @@ impl FileData {
         Ok(self.discard(pages, storage))
     }
 
-    /// Zeros a part of a page.
     fn clear(&mut self, number: u64, start: usize, stop: usize, storage: &Storage) -> Result<()> {
         let (held, capacity) = match self.pages.get(&number) {
             Some(page) => ((**page).as_ref().len(), page.capacity()),

@@ -10,7 +10,7 @@ use super::data::FileData;
 use super::directory::Directory;
 use super::quota::{INODE_BYTES, Quota, attribute_charge};
 
-/// An object: its constants outside the lock, everything else inside.
+/// Constants are outside the lock, everything else inside.
 pub(super) struct Inode {
     /// Never used for another object.
     pub(super) number: u64,
@@ -18,25 +18,22 @@ pub(super) struct Inode {
     state: RwLock<InodeState>,
 }
 
-/// The extended attributes of an object.
 pub(super) type Extended = BTreeMap<CString, Box<[u8]>>;
 
-/// The state under the lock of an inode.
 pub(super) struct InodeState {
-    /// Without `size` and `used`, which follow from the body: see [`InodeState::attributes`].
+    /// Without `size` and `used`, which [`InodeState::attributes`] takes from the body.
     pub(super) metadata: Attributes,
     pub(super) body: Body,
     /// Most objects have none.
     pub(super) extended: Option<Box<Extended>>,
     /// Of an exclusive create, until attributes are set.
     pub(super) verifier: Option<[u8; 8]>,
-    /// The object has ended: every use from now on is stale.
+    /// Every use from now on is stale.
     pub(super) gone: bool,
     /// Programs that have it open; with them it outlives its last name.
     pub(super) holds: u32,
 }
 
-/// The content of an object.
 pub(super) enum Body {
     Regular(FileData),
     /// In a box, so that files are not as large as directories.
@@ -55,12 +52,12 @@ impl Inode {
         }
     }
 
-    /// Locks for changing, also when the object is gone.
+    /// Also when the object is gone.
     pub(super) fn lock(&self) -> RwLockWriteGuard<'_, InodeState> {
         self.state.write()
     }
 
-    /// Locks for reading; [`Error::Stale`] when the object is gone.
+    /// [`Error::Stale`] when the object is gone.
     pub(super) fn read(&self) -> Result<RwLockReadGuard<'_, InodeState>> {
         let state = self.state.read();
         match state.gone {
@@ -69,7 +66,7 @@ impl Inode {
         }
     }
 
-    /// Locks for changing; [`Error::Stale`] when the object is gone.
+    /// [`Error::Stale`] when the object is gone.
     pub(super) fn write(&self) -> Result<RwLockWriteGuard<'_, InodeState>> {
         let state = self.state.write();
         match state.gone {
@@ -78,7 +75,6 @@ impl Inode {
         }
     }
 
-    /// A report of no change.
     pub(super) fn no_change(&self) -> Result<Change> {
         let state = self.read()?;
         Ok(state.change_since(state.wcc()))
@@ -149,7 +145,6 @@ impl InodeState {
         self.attributes().wcc()
     }
 
-    /// A report of a change: the state before and the state now.
     pub(super) fn change_since(&self, before: WccAttributes) -> Change {
         Change {
             before: Some(before),
@@ -157,7 +152,6 @@ impl InodeState {
         }
     }
 
-    /// Its directory, or [`Error::NotDirectory`].
     pub(super) fn directory(&self) -> Result<&Directory> {
         match &self.body {
             Body::Directory(directory) => Ok(directory),
@@ -165,8 +159,8 @@ impl InodeState {
         }
     }
 
-    /// The same, if it has a name: one without, that a program has open, has no entries and takes
-    /// none.
+    /// [`InodeState::directory`], if it has a name: one without, that a program has open, has no
+    /// entries and takes none.
     pub(super) fn living_directory(&self) -> Result<&Directory> {
         match self.directory()? {
             _ if self.metadata.link_count == 0 => Err(Error::NotFound),
@@ -174,7 +168,6 @@ impl InodeState {
         }
     }
 
-    /// Its directory, or [`Error::NotDirectory`].
     pub(super) fn directory_mut(&mut self) -> Result<&mut Directory> {
         match &mut self.body {
             Body::Directory(directory) => Ok(directory),
@@ -182,7 +175,6 @@ impl InodeState {
         }
     }
 
-    /// Its file data, if it is a regular file.
     pub(super) fn data(&self) -> Result<&FileData> {
         match &self.body {
             Body::Regular(data) => Ok(data),
@@ -191,7 +183,6 @@ impl InodeState {
         }
     }
 
-    /// The file in it, as [`InodeState::data`].
     pub(super) fn data_mut(&mut self) -> Result<&mut FileData> {
         match &mut self.body {
             Body::Regular(data) => Ok(data),
@@ -200,8 +191,8 @@ impl InodeState {
         }
     }
 
-    /// Notes a change of attributes. The time moves on even when the clock does not, so that two
-    /// states never look alike to weak cache consistency.
+    /// Notes a change of attributes. The time moves on even when the clock does not, so that no two
+    /// states look alike to weak cache consistency.
     pub(super) fn touch_changed(&mut self) -> Timestamp {
         let now = Timestamp::now();
         let stamp = now.max(self.metadata.changed.next());
@@ -209,12 +200,11 @@ impl InodeState {
         stamp
     }
 
-    /// Notes a change of the data.
     pub(super) fn touch_modified(&mut self) {
         self.metadata.modified = self.touch_changed();
     }
 
-    /// Ends the object. Returns the body, for dropping without locks.
+    /// Returns the body, for dropping without locks.
     pub(super) fn bury(&mut self, quota: &Quota) -> Body {
         quota.give(self.charge());
         self.extended = None;

@@ -1,25 +1,19 @@
 //! A file system in memory, bounded by a size: `ram:SIZE`.
 //!
-//! Problem: behave as a local POSIX directory does through NFSv3, for many threads at once, with
-//! reads that copy nothing.
+//! Every inode has a lock around its attributes and its content. A call that changes the set of
+//! names also holds the one tree lock. **A thread without the tree lock holds at most one inode
+//! lock at a time; a thread with it may hold several.** So the holder of the tree lock waits only
+//! for threads that wait for none, and no deadlock is possible. A rename holds both directories, so
+//! no thread sees the object in both or in neither; a lookup, a listing, a read or a write never
+//! waits for a rename elsewhere. The lock of a changed object covers its state before and after, so
+//! weak cache consistency data is always present and true.
 //!
-//! Two kinds of lock, one rule. Every inode has a lock around its attributes and its content. A
-//! call that changes the set of names also holds the one tree lock. **A thread without the tree
-//! lock holds at most one inode lock at a time; a thread with it may hold several.** So the holder
-//! of the tree lock waits only for threads that wait for none, and no deadlock is possible. A
-//! rename holds both directories, so no thread sees the object in both or in neither; a lookup, a
-//! listing, a read or a write never waits for a rename elsewhere.
+//! Durability: nothing outlives the process. A write reports the stability that the client wants:
+//! with FILE_SYNC it need not commit; with UNSTABLE it keeps its copy until it commits. The write
+//! verifier and the identifiers are new in every run: an old identifier is stale, and never another
+//! object.
 //!
-//! The lock of the changed object covers its state before and after a change, so weak cache
-//! consistency data is always present and always true.
-//!
-//! Durability: nothing outlives the process, and no write can be made safer than it is when it
-//! returns. A write reports the stability that the client wants: with FILE_SYNC it gets the
-//! strongest there is and need not commit; with UNSTABLE it keeps its copy until it commits. The
-//! write verifier and the identifiers are new in every run: after a restart every old identifier is
-//! stale, and never another object.
-//!
-//! Access times: reading does not move them (as `noatime`); they start at creation and can be set.
+//! Reading does not move access times (as `noatime`); they start at creation and can be set.
 //!
 //! Known weaknesses: creations, removals and renames are one at a time (each takes microseconds);
 //! the quota charges a page that a reader holds only once although a write made a second copy.
@@ -89,7 +83,7 @@ impl FileSystem for RamFileSystem {
         make_node, link, remove, remove_directory, rename, read_directory, open, hold, commit,
     }
 
-    // It opens nothing and starts no thread: the identity of the thread does not matter.
+    // No call depends on the identity of the thread.
     fn prepare_thread(&self) {}
 
     fn describe(&self) -> String {
@@ -127,7 +121,7 @@ impl FileSystem for RamFileSystem {
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
         let inode = self.tree.inode(id)?;
         let state = inode.read()?;
-        // By the mode alone, without the owner's liberties, as the client answers open(2) and
+        // By the mode alone, without the owner's liberties: the client answers open(2) and
         // access(2) with it.
         let granted = access::among(wanted, inode.is_directory, |bits| {
             access::allows(call.credentials, &state.metadata, bits)

@@ -1,12 +1,11 @@
 //! Memory for the pages of files, which returns to the system when they go.
 //!
-//! Problem: the general allocator keeps memory that many threads freed between pieces still in use:
-//! after 128 MiB of 4 KiB files were removed the process still held 154 MiB. A file system with a
+//! Problem: the general allocator keeps memory that many threads freed between pieces in use: after
+//! 128 MiB of 4 KiB files were removed the process still held 154 MiB. A file system with a
 //! promised size must return memory, and quickly take it again.
 //!
 //! Rule: addresses are reserved at the start, a range for each size of block: 4, 8, 16, 32 and 64
-//! KiB. Only touched addresses take memory, so a range costs what its blocks hold, wherever they
-//! lie in it.
+//! KiB. Only touched addresses take memory.
 //!
 //! ```text
 //!    4 KiB  [used|free|used|used|     never touched       ]
@@ -14,9 +13,9 @@
 //!   64 KiB  [   used   |   free   |     never touched     ]
 //! ```
 //!
-//! A freed block returns to the system (`MADV_DONTNEED`), except that up to
-//! [`RESIDENT_FREE_BYTES_MAX`] stay in memory for the next allocations: otherwise a file that is
-//! written and removed over and over would pay page faults each time.
+//! A freed block returns to the system (`MADV_DONTNEED`), except that [`RESIDENT_FREE_BYTES_MAX`]
+//! stay in memory for the next allocations: else a file that is written and removed over and over
+//! would pay page faults each time.
 //!
 //! All blocks of a size together never hold more than the size of the file system;
 //! [`RESERVE_FACTOR`] is more than that for each of the five, and the rest serves copies of pages
@@ -34,14 +33,12 @@ use pagewell_base::sync::Mutex;
 use pagewell_fs::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
-/// Largest block, and so the most bytes of one page of a file: large enough that a 1 MiB read is 16
-/// slices, small enough that a copy made for a reader (64 KiB) costs less than the system call
-/// around it.
+/// Largest block, and so the most bytes of one page of a file: a 1 MiB read is 16 slices, and a
+/// copy made for a reader costs less than the system call around it.
 pub(super) const PAGE_BYTES: usize = 64 * 1024;
 /// Smallest block: a page of most systems, the least that can be returned.
 const BLOCK_BYTES_MIN: usize = 4 * 1024;
 
-/// Sizes of blocks.
 const SIZES: usize = (PAGE_BYTES / BLOCK_BYTES_MIN).trailing_zeros() as usize + 1;
 
 /// Most free memory that stays: what 64 calls in flight write in pages of 64 KiB.
@@ -49,10 +46,9 @@ const RESIDENT_FREE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// Addresses reserved for all sizes, as a multiple of the size of the file system.
 const RESERVE_FACTOR: usize = 8;
-/// Addresses reserved beyond that, so that small file systems have some for pinned pages.
+/// Addresses reserved beyond that: small file systems need some for pinned pages.
 const RESERVE_EXTRA_BYTES: usize = 256 * 1024 * 1024;
 
-/// The ranges, and their free blocks.
 pub(super) struct Arena {
     base: NonNull<u8>,
     /// Of the range of each size.
@@ -60,8 +56,8 @@ pub(super) struct Arena {
     free: Mutex<Free>,
 }
 
-// SAFETY: `base` is only an address. The memory behind it is used through pages, each of which
-// owns its block alone; which parts are free is kept behind a lock.
+// SAFETY: `base` is only an address. The memory behind it is used through pages, each of which owns
+// its block alone; which parts are free is kept behind a lock.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}
@@ -73,7 +69,6 @@ struct Free {
     sizes: [OfSize; SIZES],
 }
 
-/// Free blocks of one size, by their starts.
 #[derive(Default)]
 struct OfSize {
     /// Those that stay in memory.
@@ -83,8 +78,7 @@ struct OfSize {
     next_fresh: usize,
 }
 
-/// Bytes from the start of a page of a file, in a block of its own. The rest of that page of the
-/// file is zero.
+/// Bytes from the start of a page of a file, in a block of its own. The rest of that page is zero.
 pub(super) struct RamPage {
     arena: Arc<Arena>,
     /// The start of the block.
@@ -150,7 +144,7 @@ impl Arena {
         })
     }
 
-    /// Frees a block. Its memory returns to the system, unless it may stay.
+    /// The memory returns to the system, unless it may stay.
     fn give(&self, start: usize, bytes: usize) {
         let mut free = self.free.lock();
         let is_kept = free.resident_bytes + bytes <= RESIDENT_FREE_BYTES_MAX;
@@ -167,7 +161,7 @@ impl Arena {
         free.sizes[size_of(bytes)].resident.push(start);
     }
 
-    /// Returns the memory of a block to the system; false on failure.
+    /// False on failure.
     fn discard(&self, start: usize, bytes: usize) -> bool {
         assert!(start + bytes <= self.range_bytes * SIZES, "out of range");
         // It would discard whole pages, with the neighbours of the block.
@@ -208,13 +202,11 @@ fn reserve(bytes: usize) -> Result<NonNull<u8>> {
     NonNull::new(base.cast::<u8>()).ok_or_else(|| Error::Io("mapping at address 0".to_owned()))
 }
 
-/// The index of the size of blocks of `bytes`.
 fn size_of(bytes: usize) -> usize {
     (bytes / BLOCK_BYTES_MIN).trailing_zeros() as usize
 }
 
-/// The capacity a page needs to hold `bytes`: a power of two, so that a page that grows is
-/// copied at most four times.
+/// A power of two, so that a page that grows is copied at most four times.
 pub(super) fn capacity_for(bytes: usize) -> usize {
     bytes
         .max(BLOCK_BYTES_MIN)
@@ -223,7 +215,6 @@ pub(super) fn capacity_for(bytes: usize) -> usize {
 }
 
 impl RamPage {
-    /// What it is charged with.
     pub(super) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -246,7 +237,6 @@ impl RamPage {
         self.length = self.length.max(end);
     }
 
-    /// Forgets everything from `length` on.
     pub(super) fn truncate(&mut self, length: usize) {
         self.length = self.length.min(length);
     }

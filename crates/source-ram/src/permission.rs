@@ -1,7 +1,6 @@
-//! What a caller may do, decided as the Linux kernel decides for a local program, with the two
-//! liberties of an NFS server: owners may read and write their files whatever the mode says (a
-//! client checked when it opened them), and a caller that may execute a file may read it (RFC 1813
-//! section 4.4).
+//! What a caller may do, as the Linux kernel decides for a local program, with the two liberties of
+//! an NFS server: owners may read and write their files whatever the mode says (a client checked
+//! when it opened them), and a caller that may execute a file may read it (RFC 1813 section 4.4).
 //!
 //! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
 //! allowed. Uid 0 may do everything, except execute a file that has no bit to be executed.
@@ -9,9 +8,8 @@
 use pagewell_fs::access::{self, EXECUTE, WRITE};
 use pagewell_fs::{Attributes, Credentials, Error, FileType, Result};
 
-/// Set user id on execution.
 pub(super) const MODE_SET_UID: u32 = 0o4000;
-/// Set group id on execution; on a directory, entries inherit the group.
+/// On a directory, entries inherit the group.
 pub(super) const MODE_SET_GID: u32 = 0o2000;
 /// Only owners may remove entries.
 pub(super) const MODE_STICKY: u32 = 0o1000;
@@ -21,12 +19,10 @@ fn is_root(credentials: &Credentials) -> bool {
     credentials.uid == 0
 }
 
-/// Refuses with this error what is not allowed.
 pub(super) fn permit(is_allowed: bool, refusal: Error) -> Result<()> {
     is_allowed.then_some(()).ok_or(refusal)
 }
 
-/// Refuses unless the mode gives the caller all of `wanted`.
 pub(super) fn check_mode(
     credentials: &Credentials,
     metadata: &Attributes,
@@ -51,8 +47,7 @@ pub(super) fn check_delete(
     Ok(())
 }
 
-/// Refuses to give the object another owner (only root may) or group (the owner may choose among
-/// the groups it is in).
+/// Only root may give the object another owner; the owner may choose among the groups it is in.
 pub(super) fn check_owner_change(
     credentials: &Credentials,
     metadata: &Attributes,
@@ -77,7 +72,7 @@ fn is_member(credentials: &Credentials, gid: u32) -> bool {
     is_root(credentials) || credentials.in_group(gid)
 }
 
-/// The mode that a change of mode to `mode` gives: set-group-id only to members of the group.
+/// The mode that a change to `mode` gives: set-group-id only to members of the group.
 pub(super) fn settable_mode(credentials: &Credentials, gid: u32, mode: u32) -> u32 {
     if is_member(credentials, gid) {
         mode
@@ -86,9 +81,9 @@ pub(super) fn settable_mode(credentials: &Credentials, gid: u32, mode: u32) -> u
     }
 }
 
-/// The mode of an object at the moment it is made: a directory inherits set-group-id and gets no
-/// other such bit; in a directory that hands its group down, an executable gets set-group-id only
-/// from members of that group.
+/// The mode of a new object: a directory inherits set-group-id and gets no other such bit; in a
+/// directory that hands its group down, an executable gets set-group-id only from members of that
+/// group.
 pub(super) fn mode_at_birth(
     credentials: &Credentials,
     directory: &Attributes,
@@ -106,14 +101,14 @@ pub(super) fn mode_at_birth(
     }
 }
 
-/// Takes away set-user-id and set-group-id after a change of the data by anyone but root.
+/// After a change of the data by any user but root.
 pub(super) fn drop_privileges_after_write(credentials: &Credentials, metadata: &mut Attributes) {
     if !is_root(credentials) {
         drop_privileges_after_chown(credentials, metadata);
     }
 }
 
-/// Takes away set-user-id and set-group-id of a file whose owner or group was set, by root too.
+/// After a set of the owner or group, by root too.
 pub(super) fn drop_privileges_after_chown(credentials: &Credentials, metadata: &mut Attributes) {
     let is_member = is_member(credentials, metadata.gid);
     metadata.mode = access::mode_after_change(metadata.mode, is_member);

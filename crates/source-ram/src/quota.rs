@@ -1,13 +1,11 @@
 //! The byte count that keeps a RAM file system inside its size.
 //!
 //! Problem: memory taken for one client must not grow without end, and a full file system must
-//! refuse a change before it has begun. Rule: every page is charged with the bytes it takes,
-//! every object and every name with a fixed sum that covers its share of the tables; a charge is
-//! taken before the memory is.
+//! refuse a change before it has begun. Rule: every page is charged with the bytes it takes, every
+//! object and every name with a fixed sum for its share of the tables, before the memory is taken.
 //!
-//! Known weaknesses: the fixed sums are estimates of what the maps cost per entry. A page that
-//! was replaced while a reader held it is charged once although both copies exist until the
-//! reader lets go; readers in flight are bounded by the fronts.
+//! Known weaknesses: the fixed sums are estimates. A page that was replaced while a reader held it
+//! is charged once although both copies exist; the fronts bound the readers in flight.
 
 use std::ffi::CStr;
 use std::sync::Arc;
@@ -25,16 +23,14 @@ pub(super) const INODE_BYTES: u64 = 576;
 /// Charge of a name beyond its own bytes: two map entries and two headers.
 const NAME_BYTES: u64 = 160;
 
-/// What a name costs.
 pub(super) fn name_charge(name: &[u8]) -> u64 {
     NAME_BYTES + name.len() as u64
 }
 
 /// Charge of an extended attribute beyond its own bytes: two headers and its share of the map,
-/// which is largest for one that is alone.
+/// which is largest for one alone.
 const ATTRIBUTE_BYTES: u64 = 448;
 
-/// What an extended attribute costs.
 pub(super) fn attribute_charge(name: &CStr, value: &[u8]) -> u64 {
     ATTRIBUTE_BYTES + (name.count_bytes() + value.len()) as u64
 }
@@ -57,7 +53,6 @@ impl Storage {
     }
 }
 
-/// Bytes in use out of a fixed number.
 pub(super) struct Quota {
     total_bytes: u64,
     used_bytes: AtomicU64,
@@ -95,7 +90,6 @@ impl Quota {
         }
     }
 
-    /// Gives back what was taken.
     pub(super) fn give(&self, bytes: u64) {
         let before = self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         assert!(before >= bytes, "gave {bytes} of {before} bytes");

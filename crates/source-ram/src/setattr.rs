@@ -1,8 +1,8 @@
 //! Setting attributes: first everything that could be refused, then everything at once.
 //!
-//! The order of the effects is that of chown(2), truncate(2), chmod(2), utimensat(2) one after
-//! the other: a change of owner or data takes away set-user-id, and a mode set in the same call
-//! has the last word, as have times over the times of a truncation.
+//! The order of the effects is that of chown(2), truncate(2), chmod(2), utimensat(2): a change of
+//! owner or data takes away set-user-id, and a mode or times set in the same call have the last
+//! word.
 
 use pagewell_fs::access;
 use pagewell_fs::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};
@@ -13,7 +13,6 @@ use super::permission;
 use super::quota::Storage;
 use super::{FILE_BYTES_MAX, MODE_BITS};
 
-/// Refuses what can be set on nothing.
 pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
     if request.size.is_some_and(|size| size > FILE_BYTES_MAX) {
         return Err(Error::FileTooLarge);
@@ -21,7 +20,6 @@ pub(super) fn check_values(request: &SetAttributes) -> Result<()> {
     permission::permit(request.has_valid_times(), Error::Invalid)
 }
 
-/// Refuses what may not be set.
 fn check(credentials: &Credentials, state: &InodeState, request: &SetAttributes) -> Result<()> {
     let metadata = &state.metadata;
     check_values(request)?;

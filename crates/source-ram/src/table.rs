@@ -1,12 +1,10 @@
-//! Inodes by number.
+//! Inodes by number, in shards by the low bits, so that threads rarely meet at one lock.
 //!
-//! The table is split into shards by the low bits, so that threads that look up different inodes
-//! rarely meet at one lock. Directories name their entries by number, not by pointer: a chain of a
-//! million nested directories then needs no recursion to free.
+//! Directories name their entries by number, not by pointer: a chain of a million nested
+//! directories then needs no recursion to free.
 //!
 //! Inodes and names live in the general allocator, which keeps freed memory. So the table returns
-//! free memory to the system ([`Table::trim_if_due`]) each time that half of the objects have gone,
-//! which costs little per removal.
+//! free memory to the system ([`Table::trim_if_due`]) each time that half of the objects have gone.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -24,10 +22,9 @@ const SHARDS: usize = 64;
 /// Fewest removals between two trims: some 12 MiB of inodes and names.
 const TRIM_REMOVALS_MIN: u64 = 16 * 1024;
 
-/// The numbers are consecutive and not chosen by others: they need no hash against collisions.
+/// The numbers are consecutive, and no client chooses them: no hash against collisions.
 type Shard = RwLock<HashMap<u64, Arc<Inode>, BuildHasherDefault<NumberHasher>>>;
 
-/// All inodes that exist.
 pub(super) struct Table {
     shards: Vec<Shard>,
     next_number: AtomicU64,
@@ -50,7 +47,6 @@ impl Table {
         &self.shards[(number % SHARDS as u64) as usize]
     }
 
-    /// A new number.
     pub(super) fn next_number(&self) -> u64 {
         self.next_number.fetch_add(1, Ordering::Relaxed)
     }
@@ -76,8 +72,8 @@ impl Table {
         }
     }
 
-    /// Returns the memory of removed inodes and names to the system, when it is worth it. Needs to
-    /// hold no locks: it may take some milliseconds.
+    /// Returns the memory of removed inodes and names to the system, when it is worth it. To be
+    /// called without locks: it may take some milliseconds.
     pub(super) fn trim_if_due(&self) {
         let due = TRIM_REMOVALS_MIN.max(self.count());
         let order = Ordering::Relaxed;
@@ -88,7 +84,6 @@ impl Table {
         }
     }
 
-    /// The number of inodes.
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

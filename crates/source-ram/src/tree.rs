@@ -15,10 +15,9 @@ use crate::table::Table;
 
 /// The number of the root directory.
 pub(super) const ROOT: u64 = 1;
-/// Its mode: as `/tmp`, since no administrator could open it for users.
+/// As `/tmp`: no administrator could open it for users.
 const ROOT_MODE: u32 = 0o1777;
 
-/// See the top of the file.
 pub(super) struct Tree {
     /// Random for each life; the first half of every identifier.
     instance: u64,
@@ -30,7 +29,6 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// See [`crate::RamFileSystem::new`].
     pub(super) fn new(size_bytes: u64) -> Result<Self> {
         if size_bytes < INODE_BYTES {
             return Err(Error::Invalid);
@@ -79,11 +77,9 @@ impl Tree {
         FileId::of(&id.to_le_bytes())
     }
 
-    /// The object an identifier names.
     pub(super) fn inode(&self, id: &FileId) -> Result<Arc<Inode>> {
         let bytes = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
         let id = u128::from_le_bytes(bytes);
-        // The two halves.
         let (number, instance) = ((id >> 64) as u64, id as u64);
         if instance != self.instance {
             return Err(Error::Stale);

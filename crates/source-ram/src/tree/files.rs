@@ -1,8 +1,8 @@
 //! The content and attributes of one object, under its own lock.
 //!
-//! Extended attributes (xattr(7)) follow tmpfs' rules. There are two kinds: `user.` for callers
-//! that the mode of the object lets, on files and directories, and `trusted.` for the superuser.
-//! Each is charged to the quota.
+//! Extended attributes (xattr(7)) follow tmpfs' rules: `user.` for callers that the mode of the
+//! object lets, on files and directories, and `trusted.` for the superuser. Each is charged to the
+//! quota.
 
 use std::ffi::CStr;
 
@@ -158,7 +158,7 @@ impl Tree {
     }
 }
 
-/// The part of `data` that lies below the largest size of a file, and that a count can report.
+/// Below the largest size of a file, and as much as a count can report.
 fn below_size_limit(offset: u64, data: &[u8]) -> Result<&[u8]> {
     let left = FILE_BYTES_MAX
         .saturating_sub(offset)
@@ -172,8 +172,7 @@ fn below_size_limit(offset: u64, data: &[u8]) -> Result<&[u8]> {
 
 const USER: &[u8] = b"user.";
 
-/// Refuses kinds of attributes that are not kept here, and users that may not use one of this
-/// object.
+/// Refuses kinds of attributes that are not kept here, and users that may not use one.
 fn permit(credentials: &Credentials, state: &InodeState, name: &CStr, changes: bool) -> Result<()> {
     check(name, credentials.uid, changes)?;
     let name = name.to_bytes();

@@ -1,12 +1,12 @@
 //! Names: finding, listing, making, removing and moving them.
 //!
 //! A directory without a name is empty and stays so. Each hold is counted under the lock of the
-//! inode, so an unlink sees it or comes first. An object without names and holds is gone: the call
-//! that takes the last of the two buries it.
+//! inode, so an unlink sees it or comes first. The call that takes the last name or hold buries the
+//! object.
 //!
-//! Renames work exactly as rename(2) and renameat2(2). The order of refusals is Linux's: no such
-//! name; the new one exists; a directory into its own sub-tree; over an ancestor; two names of one
-//! object (done, nothing changes); permission; types; not empty.
+//! Renames work as rename(2) and renameat2(2). The order of refusals is Linux's: no such name; the
+//! new one exists; a directory into its own sub-tree; over an ancestor; two names of one object
+//! (done, nothing changes); permission; types; not empty.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ use crate::permission::{self, MODE_SET_GID, MODE_SET_UID, check_delete, check_mo
 use crate::quota::name_charge;
 use crate::{LINKS_MAX, MODE_BITS, setattr};
 
-/// Entries copied out of a directory under its lock at once: few enough that no thread waits long,
-/// many enough that a page of a listing needs the lock once or twice.
+/// Entries copied out of a directory under its lock at once: no thread waits long, and a page of a
+/// listing needs the lock once or twice.
 const CHUNK_ENTRIES: usize = 128;
 
 /// Modes of objects made without one.
@@ -38,7 +38,6 @@ const EXCLUSIVE_MODE: u32 = 0o600;
 /// Longest target of a symbolic link, as on Linux (`PATH_MAX` without the NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 
-/// An object to be made.
 struct New {
     body: Body,
     /// Unless the request has one.
@@ -79,8 +78,8 @@ impl Tree {
                     _ => directory.find(name).ok_or(Error::NotFound)?,
                 }
             };
-            // Another thread may have replaced or removed what the name meant a moment ago: then
-            // the name is looked up again. Each round follows a change that was completed.
+            // Another thread has just replaced or removed what the name meant: each round follows a
+            // change that was completed.
             match self.entry_numbered(number) {
                 Err(Error::Stale) => {}
                 found => return found,
@@ -109,7 +108,7 @@ impl Tree {
                 end,
                 unusable: 0,
             };
-            // Whoever may not look the names up does not get what they mean.
+            // A caller that may not look the names up does not get what they mean.
             let searchable = access::allows(call.credentials, &attributes, EXECUTE);
             let wanted = with_attributes && searchable;
             for named in &chunk {
@@ -182,7 +181,7 @@ impl Tree {
             request,
             verifier,
         };
-        // Before the lock, so that it is dropped after it.
+        // Dropped after the lock.
         let mut discarded = Pages::default();
         let _tree = self.lock_names();
         let (parent, existing) = self.place(call.credentials, directory, name)?;
@@ -192,8 +191,7 @@ impl Tree {
         }
     }
 
-    /// What a create does with a name that is there already. `discarded` is to be dropped when no
-    /// lock is held.
+    /// `discarded` is to be dropped when no lock is held.
     fn reuse(
         &self,
         credentials: &Credentials,
@@ -273,7 +271,6 @@ impl Tree {
         self.make_new(call, directory, name, body, FILE_MODE, *request)
     }
 
-    /// Makes an object under a name that must not exist.
     fn make_new(
         &self,
         call: &Call<'_>,
@@ -296,7 +293,7 @@ impl Tree {
         self.make(call.credentials, &parent, name, new)
     }
 
-    /// The directory and what `name` means in it. To be called with the tree locked.
+    /// What `name` means in a directory. To be called with the tree locked.
     pub(crate) fn place(
         &self,
         credentials: &Credentials,
@@ -313,8 +310,8 @@ impl Tree {
         Ok((inode, found))
     }
 
-    /// A new object for the caller, with the attributes asked for. An owner or a group that the
-    /// caller may not give is left out, as other NFS servers do: clients send them unasked.
+    /// Leaves out an owner or a group that the caller may not give, as other NFS servers do:
+    /// clients send them unasked.
     fn newborn(
         &self,
         credentials: &Credentials,
@@ -367,7 +364,6 @@ impl Tree {
         Ok(state)
     }
 
-    /// Puts a new object into a directory under a name that is not there.
     fn make(
         &self,
         credentials: &Credentials,
@@ -445,7 +441,6 @@ impl Tree {
         self.remove_if(call, directory, name, true)
     }
 
-    /// Removes an empty directory, or anything but a directory.
     fn remove_if(
         &self,
         call: &Call<'_>,
@@ -481,7 +476,7 @@ impl Tree {
         Ok(change)
     }
 
-    /// Counts one name of the object less (a directory has but one), and buries it if it may be.
+    /// Counts one name less (a directory has but one), and buries the object if it may be.
     pub(crate) fn unlink(&self, state: &mut InodeState) -> Option<Body> {
         state.touch_changed();
         if state.metadata.file_type.is_directory() {
@@ -492,7 +487,7 @@ impl Tree {
         self.bury_unused(state)
     }
 
-    /// Ends an object that has neither name nor hold: returns its body for [`Tree::free`].
+    /// Returns the body for [`Tree::free`].
     fn bury_unused(&self, state: &mut InodeState) -> Option<Body> {
         if state.metadata.link_count > 0 || state.holds > 0 {
             return None;
@@ -501,13 +496,12 @@ impl Tree {
         Some(state.bury(&self.storage.quota))
     }
 
-    /// Frees what was buried, perhaps the pages of a big file. To be called without locks.
+    /// Frees perhaps the pages of a big file. To be called without locks.
     pub(crate) fn free(&self, buried: Option<Body>) {
         drop(buried);
         self.table.trim_if_due();
     }
 
-    /// [`pagewell_fs::FileSystem::open`].
     pub(crate) fn open(self: &Arc<Self>, _call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let inode = self.inode(id)?;
         let mut state = inode.write()?;
@@ -520,7 +514,6 @@ impl Tree {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::hold`].
     pub(crate) fn hold(
         self: &Arc<Self>,
         _call: &Call<'_>,
@@ -584,8 +577,7 @@ impl Tree {
         Ok(changes)
     }
 
-    /// Whether `directory` is the directory `ancestor` or below it. The tree is locked, so the
-    /// way up does not change.
+    /// The tree is locked, so the way up does not change.
     fn is_within(&self, directory: &Arc<Inode>, ancestor: u64) -> Result<bool> {
         let mut at = directory.clone();
         loop {
@@ -684,7 +676,6 @@ impl Drop for Hold {
     }
 }
 
-/// Refuses a directory that has entries.
 pub(crate) fn refuse_full_directory(state: &InodeState) -> Result<()> {
     let is_full = matches!(&state.body, Body::Directory(directory) if !directory.is_empty());
     permit(!is_full, Error::NotEmpty)
