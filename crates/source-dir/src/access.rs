@@ -26,7 +26,7 @@
 //! caller; likewise calls that create, remove, rename, link or look up.
 //!
 //! Without root all calls run as the program's own user; the liberties end where the kernel refuses
-//! that user (a file of mode 0444 can be written only while it is open from its creation).
+//! that user.
 //!
 //! Weakness: file-system identity does not restrict `CAP_SYS_ADMIN`; `extended` refuses what that
 //! would allow.
@@ -41,7 +41,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::CStr;
 use std::os::fd::AsFd;
 
-// The thread's known identity; `None`: unknown, set it before use.
+// `None`: unknown, set it before use.
 thread_local! {
     static USER: Cell<Option<u32>> = const { Cell::new(None) };
     /// The credentials of its group and supplementary groups.
@@ -73,9 +73,9 @@ impl Caller<'_> {
 }
 
 enum Acting {
-    /// As the caller of each call: the process runs as root.
+    /// The process runs as root.
     AsCaller,
-    /// As the process' own user for every call.
+    /// As the process' own user.
     AsSelf {
         uid: u32,
         gid: u32,
@@ -98,7 +98,6 @@ impl Acting {
     }
 }
 
-/// The identity of an export's calls, and their permissions.
 pub(super) struct Access {
     acting: Acting,
     /// The file system supports access control lists.
@@ -132,7 +131,6 @@ impl Access {
         matches!(self.acting, Acting::AsCaller)
     }
 
-    /// The identity whose permissions count in this call.
     pub(super) fn caller<'a>(&'a self, call: &Call<'a>) -> Caller<'a> {
         match &self.acting {
             Acting::AsCaller => Caller {
@@ -150,7 +148,6 @@ impl Access {
         }
     }
 
-    /// Makes the kernel judge this thread as `caller`.
     pub(super) fn become_caller(&self, caller: &Caller<'_>) -> Result<()> {
         caller.credentials.map_or(Ok(()), assume)
     }
@@ -159,7 +156,6 @@ impl Access {
         self.become_caller(&self.caller(call))
     }
 
-    /// Makes the kernel judge this thread as the server.
     pub(super) fn become_server(&self) -> Result<()> {
         match &self.acting {
             // A new thread may have the groups of a caller.
@@ -183,7 +179,7 @@ impl Access {
         }
     }
 
-    /// Whether a directory has a list that sets the permissions of new objects in it.
+    /// A list that sets the permissions of new objects in the directory.
     pub(super) fn has_default_list(&self, directory: &Object) -> Result<bool> {
         Ok(self.has_lists && has_list(directory, c"system.posix_acl_default")?)
     }
@@ -225,7 +221,7 @@ impl<'a> Judge<'a> {
         Error::AccessDenied.unless(allowed)
     }
 
-    /// Refuses changes that no caller may make, also through a descriptor open for writing.
+    /// Also through a descriptor open for writing.
     pub(super) fn check_changeable(&self) -> Result<()> {
         Error::ReadOnly.when(self.access.read_only)?;
         Error::NotPermitted.when(self.status.is_frozen)
@@ -240,8 +236,7 @@ impl<'a> Judge<'a> {
         Error::AccessDenied.unless(self.permits(wanted)?)
     }
 
-    /// Whether the caller has all of `wanted` (a sum of the three bits), without the liberties of
-    /// NFS.
+    /// All of `wanted` (a sum of the three bits), without the liberties of NFS.
     pub(super) fn permits(&self, wanted: u32) -> Result<bool> {
         let (mode, caller) = (self.status.attributes.mode, &self.caller);
         if caller.is_root() {
@@ -291,8 +286,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The rights among `wanted` that the caller has, without the liberties of NFS; for a client's
-    /// open.
+    /// Without the liberties of NFS, for a client's open.
     pub(super) fn granted(&self, wanted: Rights) -> Result<Rights> {
         let object = self.object;
         let is_stored = object.can_open() || object.file_type() == FileType::Symlink;
@@ -318,7 +312,7 @@ fn has_list(object: &Object, name: &CStr) -> Result<bool> {
     }
 }
 
-/// Restores root's file-system identity. A failure was counted.
+/// A failure was counted.
 fn turn_back() {
     let _ = assume(&Credentials::root());
 }

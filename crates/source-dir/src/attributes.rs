@@ -1,9 +1,8 @@
 //! Changing attributes, all or nothing.
 //!
-//! Rule: every refusal comes before the first change, from one look at the object; then the changes
-//! run as the caller, so that the kernel judges them again. The order is owner, size, mode, times:
-//! owner and size clear set-user-id bits, so the mode follows them, and size moves the times, so
-//! they come last. The size precedes the mode also because it can still fail (no space).
+//! Every refusal comes before the first change, from one look at the object; then the changes run
+//! as the caller, so that the kernel judges them again. The order is owner, size, mode, times:
+//! owner and size clear set-user-id bits, size moves the times and can still fail (no space).
 //!
 //! Setting a time to the server's clock needs only write permission, which the kernel grants for
 //! both times at once, but not for one: the server sets a single one, after the check.
@@ -102,7 +101,7 @@ impl Attributes {
         self.objects.writable(judge.object()).map(|_| ())
     }
 
-    /// Makes checked changes, or those of a new object, in the order above.
+    /// Makes checked changes, or those of a new object.
     pub(super) fn apply(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         let (object, caller) = (judge.object(), judge.caller());
         self.objects.access().become_caller(caller)?;
@@ -129,7 +128,7 @@ impl Attributes {
         Ok(())
     }
 
-    /// Sets the length of a file, after [`Self::check_size`].
+    /// After [`Self::check_size`].
     pub(super) fn truncate(&self, judge: &Judge<'_>, size: u64) -> Result<()> {
         let file = self.objects.writable(judge.object())?;
         self.objects.access().become_caller(judge.caller())?;

@@ -32,8 +32,7 @@ const HELD_AFTER: Duration = Duration::from_millis(20);
 const HANDED_OVER_FOR: Duration = Duration::from_secs(1);
 const PAGE_BYTES: u64 = 4096;
 
-/// Whether the kernel itself knows the inodes of such a file system: those on a disk of this
-/// machine or in its memory.
+/// Whether such a file system is on a disk of this machine or in its memory.
 pub(super) fn knows_inodes(magic: i64) -> bool {
     const NUMBERS: [i64; 19] = [
         identifier::EXT4_MAGIC, // ext2 and ext3, too
@@ -68,7 +67,6 @@ pub(super) fn may_read_target(call: &Call<'_>, status: &Status) -> Result<()> {
     Error::WouldBlock.unless(call.may_block || is_short)
 }
 
-/// Whether the kernel stalls writes to the directory, or did so lately.
 pub(super) struct HeldWrites {
     since: Instant,
     /// Nanoseconds after `since`.
@@ -92,8 +90,7 @@ impl HeldWrites {
         }
     }
 
-    /// Begins a write of a receiving thread; dropping the result ends it. While it is stalled,
-    /// other threads do not follow it.
+    /// Begins a write of a receiving thread. While it is stalled, other threads do not follow it.
     pub(super) fn begin(&self, began: Instant) -> InlineWrite<'_> {
         let number = self.number(began).saturating_add(1);
         let (relaxed, running) = (Ordering::Relaxed, &self.running);

@@ -45,7 +45,6 @@ use std::sync::Arc;
 /// Bound of directories between an object and the top of the mount.
 const DEPTH_MAX: usize = 4096;
 
-/// The root of an export, and what belongs to it.
 pub(super) struct Bounds {
     /// Open for reading: its descriptor names the file system to open_by_handle_at and syncfs.
     root: Arc<Object>,
@@ -54,7 +53,6 @@ pub(super) struct Bounds {
     resolver: Resolver,
     /// The mount of which that of `root` is a private copy.
     original: Option<Original>,
-    /// The export is a whole file system: no object on it is outside.
     is_whole: bool,
 }
 
@@ -108,7 +106,6 @@ impl Bounds {
         self.root_path().map_or_else(Vec::new, |path| below(&path))
     }
 
-    /// Whether an object is in the export, where the kernel knows its path.
     pub(super) fn is_inside(
         &self,
         fd: BorrowedFd<'_>,
@@ -156,8 +153,7 @@ impl Bounds {
         Ok(found.is_some_and(|(_, found)| found.node == status.node))
     }
 
-    /// Opens the object at a path of `names` below the export's root; `None` for an empty or
-    /// missing path.
+    /// `None` for an empty or missing path.
     pub(super) fn open_below<'a>(
         &self,
         names: impl Iterator<Item = &'a [u8]>,
@@ -178,7 +174,7 @@ impl Bounds {
         Ok(found)
     }
 
-    /// Opens a name, if that is possible; an error only where descriptors or memory are short.
+    /// An error only where descriptors or memory are short.
     pub(super) fn child(
         &self,
         directory: BorrowedFd<'_>,
@@ -250,8 +246,7 @@ pub(super) fn own(root: OpenFile) -> Result<(OpenFile, Option<Original>)> {
     Ok((opened, Some(original)))
 }
 
-/// Whether the export is a whole file system: the root of a mount that shows the file system from
-/// its own root (a bind mount may show a part).
+/// The root of a mount that shows the file system from its own root (a bind mount may show a part).
 pub(super) fn is_whole(root: &Status) -> bool {
     let Some(number) = root.mount.filter(|_| root.is_mount_root) else {
         return false;
@@ -281,8 +276,7 @@ pub(super) fn path_of(fd: BorrowedFd<'_>) -> Option<Vec<u8>> {
     path.starts_with(b"/").then_some(path)
 }
 
-/// Whether the kernel knows the path: not for an object opened by handle whose name is not in
-/// memory, nor for a removed name.
+/// Not for an object opened by handle whose name is not in memory, nor for a removed name.
 fn is_known(path: &[u8]) -> bool {
     path.len() > 1 && !path.ends_with(b" (deleted)")
 }

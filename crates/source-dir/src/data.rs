@@ -1,9 +1,8 @@
 //! Data of files, and targets of symbolic links.
 //!
-//! The kernel's page cache is the cache. A read only names the bytes; a write goes to the page
-//! cache and, if wanted, on to the device. Each call is judged. A write runs as its caller, so that
-//! quotas count and set-user-id bits are cleared as for a local writer. The file system allocates,
-//! punches holes (fallocate(2)) and copies (copy_file_range(2)), which shares data where it can.
+//! A read only names the bytes; a write goes to the kernel's page cache and, if wanted, on to the
+//! device. Each call is judged. A write runs as its caller, so that quotas count and set-user-id
+//! bits are cleared as for a local writer.
 
 use super::blocking::{self, HeldWrites};
 use super::durability::Durability;
@@ -21,12 +20,12 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes read at once from a file with a reported length of 0.
+/// Of a file with a reported length of 0.
 const UNSIZED_BYTES_MAX: usize = 64 << 10;
 /// The kernel has no positions behind it.
 const UNSIZED_OFFSET_MAX: u64 = i64::MAX as u64 - UNSIZED_BYTES_MAX as u64;
 
-/// Bytes copied at once: other calls wait meanwhile.
+/// Other calls wait meanwhile.
 const COPY_BYTES_MAX: usize = 64 << 20;
 
 pub(super) struct Data {
@@ -50,7 +49,6 @@ impl Data {
         }
     }
 
-    /// [`pagewell_fs::FileSystem::read`].
     pub(super) fn read(
         &self,
         call: &Call<'_>,
@@ -87,7 +85,7 @@ impl Data {
         })
     }
 
-    /// Reads a file with a reported length of 0: files of proc(5) have data.
+    /// Files of proc(5) have data at a reported length of 0.
     fn read_unsized(
         &self,
         file: &OpenFile,
@@ -105,7 +103,6 @@ impl Data {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::seek`].
     pub(super) fn seek(
         &self,
         call: &Call<'_>,
@@ -129,7 +126,6 @@ impl Data {
         rustix::fs::seek(self.objects.readable(&object, true)?, from).map_err(error_of)
     }
 
-    /// [`pagewell_fs::FileSystem::read_link`].
     pub(super) fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
         let object = self.objects.object(call, id)?;
         Error::Invalid.unless(object.file_type() == FileType::Symlink)?;
@@ -139,7 +135,6 @@ impl Data {
         Ok((target.into_bytes(), status.attributes))
     }
 
-    /// [`pagewell_fs::FileSystem::write`].
     pub(super) fn write(
         &self,
         call: &Call<'_>,
@@ -186,8 +181,7 @@ impl Data {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::commit`]. Syncs the whole file: Linux has no durable sync of a
-    /// range.
+    /// Syncs the whole file: Linux has no durable sync of a range.
     pub(super) fn commit(&self, call: &Call<'_>, id: &FileId) -> Result<Committed> {
         blocking::may_wait(call)?;
         let object = self.objects.object(call, id)?;
@@ -208,7 +202,6 @@ impl Data {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::allocate`].
     pub(super) fn allocate(
         &self,
         call: &Call<'_>,
@@ -230,7 +223,6 @@ impl Data {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::copy`].
     pub(super) fn copy(
         &self,
         call: &Call<'_>,

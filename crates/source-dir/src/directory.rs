@@ -2,9 +2,8 @@
 //!
 //! The thread ends a *turn* each second, after which objects are checked again to be in the export
 //! (`bounds`). Every [`SWEEP_PERIOD`] it looks at all held objects and releases those without
-//! names: a held object keeps its inode and space after its last name is gone. Removals through
-//! Pagewell release at once; those of local programs are not noticed. At most 16,384 looks of less
-//! than a microsecond: a few milliseconds of one core.
+//! names, which keep inode and space: removals by local programs are not noticed. At most 16,384
+//! looks of less than a microsecond: a few milliseconds of one core.
 //!
 //! Weakness: the space of a file removed locally may come back a period late.
 
@@ -57,7 +56,6 @@ pub(super) struct Tree {
     path: PathBuf,
     options: Options,
     limits: Limits,
-    /// See `options::tree_id_of`.
     tree_id: Vec<u8>,
     durability: Arc<Durability>,
     metadata_sync: Arc<MetadataSync>,
@@ -196,8 +194,7 @@ impl Tree {
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let (hold, status) = self.objects.hold(call, id)?;
         let object = hold.object();
-        // Opened as the server: for a kernel that judges callers by itself, which only root can
-        // request.
+        // As the server: for a kernel that judges callers by itself, which only root can request.
         let may_pass =
             self.objects.access().is_as_caller() && object.file_type() == FileType::Regular;
         let readable = || self.objects.readable(object, call.may_block);
@@ -241,7 +238,6 @@ impl Tree {
     }
 }
 
-/// The kind of identifiers of an export, and the identifier and key of its root.
 fn name_root(handles: bool, root: &OpenFile, status: &Status) -> Result<(Naming, FileId, FileId)> {
     if handles {
         let id = identifier::identify(root.as_fd())?;
@@ -253,7 +249,7 @@ fn name_root(handles: bool, root: &OpenFile, status: &Status) -> Result<(Naming,
     Ok((naming, id, hint_key_of(&id)?))
 }
 
-/// Maintains a tree until it is dropped or replaced.
+/// Until the tree is dropped or replaced.
 fn look_after(tree: &Weak<Tree>) {
     let mut swept = Instant::now();
     // The call that started this thread may have had its caller's identity.
@@ -292,7 +288,6 @@ impl Directory {
         })
     }
 
-    /// This directory, or the one that replaces it.
     fn now(&self) -> &Self {
         let mut now = self;
         while let Some(next) = now.next.get() {

@@ -2,7 +2,7 @@
 //!
 //! Unstable writes live in the kernel's page cache. When the kernel fails to write them back it
 //! drops them and reports that once, to the next sync of each open descriptor. A client that has
-//! not committed yet must learn to send them again (RFC 1813 section 3.3.21).
+//! not committed yet must send them again (RFC 1813 section 3.3.21).
 //!
 //! The verifier is new in each life of the program, and changes after *every* failed sync. A write
 //! reports the verifier from before it began, a commit the one from after its sync: equal means
@@ -11,8 +11,8 @@
 //! cannot have programs repeat writes that may not be lost, so each file also has a verifier that
 //! moves with its own failed syncs.
 //!
-//! It is clock and process mixed with randomness, so that a restart within the clock's grain
-//! differs too. A change adds an odd constant: 2^64 changes until one returns.
+//! A verifier is clock and process mixed with randomness, as a restart may come within the clock's
+//! grain. A change adds an odd constant: 2^64 changes until one returns.
 
 use super::object::Object;
 use super::syncs::{Extent, Syncs};
@@ -26,7 +26,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The system calls that make data durable. Replaceable for tests of their failures.
+/// Replaceable for tests of their failures.
 pub trait SyncCalls: Send + Sync {
     /// Syncs the data of a file and the metadata needed to read it back.
     fn sync_data(&self, file: BorrowedFd<'_>) -> Result<(), Errno> {
@@ -89,7 +89,7 @@ impl Durability {
         self.verifier.load(Ordering::SeqCst).to_be_bytes()
     }
 
-    /// The verifier of the file with this key ([`Object::key`]).
+    /// Of the file with this key ([`Object::key`]).
     pub(super) fn verifier_of(&self, key: &FileId) -> [u8; 8] {
         let lost = self.lost.lock();
         let verifier = lost.of.get(key).unwrap_or(&lost.of_others);
@@ -105,7 +105,6 @@ impl Durability {
         })
     }
 
-    /// Changes an object's own verifier after its failed sync.
     fn note_lost(&self, object: &Object) {
         let mut lost = self.lost.lock();
         let verifier = self.verifier.load(Ordering::SeqCst);
@@ -145,7 +144,6 @@ impl Durability {
         outcome.map_err(error_of)
     }
 
-    /// Syncs an object that the table will close.
     pub(super) fn sync_unused(&self, object: &Object) {
         if let Some(file) = object.write_if_open() {
             // A failure changed the verifier, which later commits return.

@@ -5,7 +5,7 @@ use super::system::{self, error_of};
 use pagewell_fs::Result;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// The buffer of one getdents64: some 500 names, about a page of 64 KiB with attributes.
+/// Some 500 names, about a page of 64 KiB with attributes.
 pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 /// Bytes of an entry before its name (`struct linux_dirent64`).
 const HEADER_BYTES: usize = 19;
@@ -26,7 +26,7 @@ impl RawEntry<'_> {
     }
 }
 
-/// Parses the entry at `at`, and returns where the next one begins; `None` without a whole entry.
+/// Returns where the next entry begins, too; `None` without a whole entry.
 pub(super) fn parse(bytes: &[u8], at: usize) -> Option<(RawEntry<'_>, usize)> {
     let rest = bytes.get(at..)?;
     let number = |from: usize| -> Option<u64> {
@@ -56,7 +56,7 @@ pub(super) fn entries(bytes: &[u8]) -> impl Iterator<Item = (RawEntry<'_>, usize
     })
 }
 
-/// Appends an entry in the kernel's layout, without padding.
+/// In the kernel's layout, without padding.
 pub(super) fn append(bytes: &mut Vec<u8>, entry: &RawEntry<'_>) {
     let length = HEADER_BYTES + entry.name.len() + 1;
     bytes.extend(entry.inode.to_ne_bytes());

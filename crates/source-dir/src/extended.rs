@@ -1,11 +1,11 @@
-//! Extended attributes (xattr(7)), access control lists among them: those of the file system, which
-//! judges the caller.
+//! Extended attributes (xattr(7)), access control lists among them: the file system judges the
+//! caller.
 //!
-//! The link to an object's descriptor names it to the kernel, so that it cannot be another object,
-//! and nothing has to be opened.
+//! The link to an object's descriptor names it to the kernel: it cannot be another object, and
+//! nothing has to be opened.
 //!
-//! The kernel does not judge all: a thread that acts for a caller keeps `CAP_SYS_ADMIN`, which
-//! gives access to the superuser's attributes. That is refused here.
+//! A thread that acts for a caller keeps `CAP_SYS_ADMIN`, which gives access to the superuser's
+//! attributes. That is refused here.
 
 use super::metadata_sync::MetadataSync;
 use super::object::Object;

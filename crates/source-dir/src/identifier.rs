@@ -10,9 +10,9 @@
 //!   tag 2 │ inode of file │ birth of file │ hash(a) hash(b)          /export/a/b/file
 //! ```
 //!
-//! The server authenticates identifiers, so those that arrive here were issued for this export.
-//! `bounds` checks that the object is still in it. Permissions of the directories above do not
-//! count: a client that has an identifier may use it, as with other NFS servers.
+//! The server authenticates identifiers, so those that arrive were issued for this export. `bounds`
+//! checks that the object is still in it. Permissions of the directories above do not count, as
+//! with other NFS servers.
 
 use super::object::{Inode, spread};
 use super::system::{self, KernelHandle, error_of};
@@ -21,8 +21,8 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Bytes of an identifier: those that fit into a handle of the server, and no more than earlier
-/// versions issued, because handles stay valid.
+/// What fits into a handle of the server, and no more than earlier versions issued: handles stay
+/// valid.
 const ID_BYTES_MAX: usize = 48;
 pub(super) const HANDLE_TAG: u8 = 1;
 pub(super) const HINT_TAG: u8 = 2;
@@ -110,7 +110,7 @@ pub(super) fn hash(inode: u64) -> u8 {
     spread(inode).to_be_bytes()[0]
 }
 
-/// The identifier of an object; a long hint is cut.
+/// A long hint is cut.
 pub(super) fn compose(inode: Inode, hint: &[u8]) -> FileId {
     let hint = hint.get(..HINT_BYTES_MAX).unwrap_or(hint);
     let (number, birth) = (inode.number.to_be_bytes(), inode.birth.to_be_bytes());

@@ -1,7 +1,7 @@
 //! A local directory as a file system: kind `dir`.
 //!
-//! The kernel's page cache is the cache (one cache on a path); this layer finds objects, judges
-//! callers, and keeps the promises of NFSv3 that system calls alone do not keep.
+//! The kernel's page cache is the cache; this layer finds objects, judges callers, and keeps the
+//! promises of NFSv3 that system calls alone do not keep.
 //!
 //! ```text
 //!  identifier ──> table of open objects ──hit─────────────────────> object ──> statx, pread, ...
@@ -9,16 +9,16 @@
 //!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
 //! ```
 //!
-//! Each part owns its state. From below: `system`, `resolve`, `object` (one that is held open),
-//! `access` (identities and permissions), `syncs`, [`durability`], `table` (held objects),
-//! `identifier`, `bounds` (what is in the export), `path_hint`, `objects` (from an identifier or a
-//! name to an object), `metadata_sync`, `listings`, `data`, `attributes`, `extended`, `names`, and
-//! `directory`, which joins them. `blocking` has the answers of threads that may not wait.
+//! From below: `system`, `resolve`, `object` (one that is held open), `access` (identities and
+//! permissions), `syncs`, [`durability`], `table` (held objects), `identifier`, `bounds` (what is
+//! in the export), `path_hint`, `objects` (from an identifier or a name to an object),
+//! `metadata_sync`, `listings`, `data`, `attributes`, `extended`, `names`, and `directory`, which
+//! joins them. `blocking` has the answers of threads that may not wait.
 //!
 //! Not promised: local programs' concurrent changes are not excluded, so `before` in a
 //! [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special files are made
 //! and described, never opened. File systems mounted in the export are not entered (`bounds`).
-//! Times have the file system's precision; reading updates access times by the mount options.
+//! Reading updates access times by the mount options.
 
 mod access;
 mod attributes;

@@ -11,9 +11,9 @@
 //! only inode and birth time, and one name_to_handle_at more otherwise. Between the two calls the
 //! name may change its meaning: the inode number inside the handle is compared, and where its
 //! layout is not known an open object is asked for both. Attributes are remembered for a moment
-//! (`memory`), and names too (`kept_names`). The published rows "readdirplus of 1000" need both: a
-//! repeated listing costs 10 system calls with them, 2,022 without. Listed objects do not enter the
-//! table: a million names would evict all others.
+//! (`memory`), and names too (`kept_names`): a repeated listing of 1000 names costs 10 system calls
+//! with them, 2,022 without. Listed objects do not enter the table: a million names would evict all
+//! others.
 
 mod cursor;
 mod kept_names;
@@ -46,7 +46,7 @@ pub(super) struct Listings {
     objects: Arc<Objects>,
     open: Arc<OpenListings>,
     memory: Memory,
-    /// The number (statfs `f_type`) of the file system.
+    /// Statfs `f_type`.
     magic: i64,
     /// The file system has no positions that can be cookies.
     are_ordered: AtomicBool,
@@ -68,12 +68,11 @@ impl Listings {
         }
     }
 
-    /// Forgets an object after a change that the kernel does not report.
+    /// After a change that the kernel does not report.
     pub(super) fn forget(&self, object: &Object) {
         self.memory.forget(object.node().inode);
     }
 
-    /// Ends an unused watch.
     pub(super) fn rest(&self) {
         self.memory.rest(Instant::now());
     }
@@ -88,7 +87,6 @@ impl Listings {
         &self.are_ordered
     }
 
-    /// [`pagewell_fs::FileSystem::read_directory`].
     pub(super) fn read_directory(
         &self,
         call: &Call<'_>,
@@ -111,8 +109,8 @@ impl Listings {
         let mut listing = self.listing_at(&directory, &status, cookie, memory)?;
         let detail = with_attributes.then_some(memory);
         let end = self.list(call, &directory, &mut listing, detail, visit)?;
-        // For kept names, the times from before: with later times a client would take the names for
-        // those of a later state, and not ask again.
+        // For kept names, the times from before: with later ones a client would take the names for
+        // those of a later state.
         let after = match listing.is_kept() {
             true => status,
             false => self.objects.look(&directory, true)?,
@@ -173,8 +171,8 @@ impl Listings {
         Ok(Cursor::of_window(window, from).after(cookie))
     }
 
-    /// The memory, where the kernel reports changes and the caller may search the directory, as
-    /// attributes of a name require.
+    /// Where the kernel reports changes and the caller may search the directory, as attributes of a
+    /// name require.
     fn memory_for(
         &self,
         call: &Call<'_>,
@@ -272,7 +270,7 @@ impl Listings {
         Ok(entry)
     }
 
-    /// Identifier and attributes of a listed name, judged by the thread's identity.
+    /// Judged by the thread's identity.
     fn examine(&self, directory: &Object, raw: &RawEntry<'_>) -> Option<Entry> {
         let is_root = directory.node() == self.objects.root().node();
         if raw.name == b"." || raw.name == b".." && is_root {

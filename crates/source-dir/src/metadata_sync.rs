@@ -2,10 +2,10 @@
 //!
 //! A change of a directory is on the device when the call returns. On file systems with one journal
 //! for all metadata (ext4, XFS) syncing the new object, or the directory, commits the whole
-//! operation; elsewhere both are synced. Concurrent syncs of several objects share a journal commit
-//! in the kernel; those of one object share the sync (`syncs`). Objects that cannot be opened
-//! (symbolic links, devices) are synced with the whole file system; with one journal only when
-//! their attributes were changed after creation.
+//! operation; elsewhere both are synced. Concurrent syncs share a journal commit in the kernel, or
+//! the sync of one object (`syncs`). Objects that cannot be opened (symbolic links, devices) are
+//! synced with the whole file system; with one journal only when their attributes were changed
+//! after creation.
 
 use super::durability::Durability;
 use super::object::Object;
@@ -52,7 +52,7 @@ impl MetadataSync {
         }
     }
 
-    /// Syncs an object; with the whole file system when the server may not open it.
+    /// With the whole file system when the server may not open the object.
     pub(super) fn object(&self, object: &Object) -> Result<()> {
         let file = match object.write_if_open() {
             None if object.can_open() => self.objects.readable(object, true).ok(),
@@ -66,7 +66,7 @@ impl MetadataSync {
 
     /// Syncs a name in a directory, and its object, with `touched` when its attributes changed
     /// after creation. Also for an existing name: its maker may still wait for its sync, or be a
-    /// local program that syncs nothing.
+    /// local program.
     pub(super) fn new_name(
         &self,
         object: &Object,
@@ -88,7 +88,7 @@ impl MetadataSync {
         self.names(&[directory])
     }
 
-    /// Syncs the names in directories that one operation changed.
+    /// The directories are those that one operation changed.
     pub(super) fn names(&self, directories: &[&Object]) -> Result<()> {
         if !self.is_wanted {
             return Ok(());
@@ -108,8 +108,8 @@ impl MetadataSync {
         self.durability.sync_filesystem(self.objects.root().as_fd())
     }
 
-    /// Syncs everything unstable: the whole file system at once, and then each written object,
-    /// which costs little and reports whether its data was lost.
+    /// Syncs the whole file system at once, and then each written object, which costs little and
+    /// reports whether its data was lost.
     pub(super) fn sync(&self) -> Result<()> {
         let mut outcome = self.everything();
         self.objects.each(|object| {
@@ -126,7 +126,7 @@ impl MetadataSync {
 
 /// [`MetadataSync::sync`] of a directory that is no longer used. Gives up when the kernel has
 /// written nothing to any device for `patience`; on a file system behind a program or another
-/// machine, after `patience`. The kernel keeps the data and goes on writing it.
+/// machine, after `patience`. The kernel goes on writing.
 pub(super) fn finish(all: &Arc<MetadataSync>, patience: Duration) -> Result<()> {
     let (done, outcome) = channel();
     let syncing = Arc::clone(all);

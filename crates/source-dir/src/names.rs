@@ -8,10 +8,9 @@
 //! is not the caller's) the system's choice stays, as in other NFS servers: clients send these
 //! unasked, and the reply has the truth. When another step fails, the new name is removed again.
 //!
-//! EXCLUSIVE: the times of the file keep the verifier, 31 bits in each (one less than it has,
-//! because not every file system has times before 1970 or after 2038), so that it survives a
-//! restart. A repeated call finds the file still empty and with those times. The client's first
-//! set-attributes sets the times.
+//! EXCLUSIVE: the times of the file keep the verifier, 31 bits in each (not every file system has
+//! times before 1970 or after 2038), so that it survives a restart. A repeated call finds the file
+//! still empty and with those times. The client's first set-attributes sets the times.
 
 use super::access::Judge;
 use super::attributes::Attributes;
@@ -38,7 +37,6 @@ const ATTEMPTS_MAX: usize = 16;
 /// Linux' bound (PATH_MAX with its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 
-/// An object, and how it was made or found.
 struct Made {
     object: Arc<Object>,
     status: Status,
@@ -80,7 +78,6 @@ impl Names {
         }
     }
 
-    /// [`pagewell_fs::FileSystem::lookup`].
     pub(super) fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
         pagewell_fs::name::check(name)?;
         let directory = self.objects.directory(call, directory)?;
@@ -153,7 +150,6 @@ impl Names {
         Ok(parent.entry(&status))
     }
 
-    /// [`pagewell_fs::FileSystem::create`].
     pub(super) fn create(
         &self,
         call: &Call<'_>,
@@ -169,7 +165,6 @@ impl Names {
         self.make(call, directory, name, what, |making| making.file(mode))
     }
 
-    /// [`pagewell_fs::FileSystem::make_directory`].
     pub(super) fn make_directory(
         &self,
         call: &Call<'_>,
@@ -185,7 +180,6 @@ impl Names {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::make_symlink`].
     pub(super) fn make_symlink(
         &self,
         call: &Call<'_>,
@@ -208,7 +202,6 @@ impl Names {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::make_node`].
     pub(super) fn make_node(
         &self,
         call: &Call<'_>,
@@ -239,7 +232,7 @@ impl Names {
         })
     }
 
-    /// The common frame: lock, look, make as the caller, look, unlock, sync.
+    /// Lock, look, make as the caller, look, unlock, sync.
     fn make(
         &self,
         call: &Call<'_>,
@@ -271,7 +264,6 @@ impl Names {
         })
     }
 
-    /// Refuses attributes that no creation can have.
     fn check_new(&self, file_type: FileType, wanted: &SetAttributes) -> Result<()> {
         let is_file = file_type == FileType::Regular;
         match wanted.size {
@@ -282,8 +274,8 @@ impl Names {
         }
     }
 
-    /// `wanted` without the bits of the caller's umask, unless the directory has a default list,
-    /// which then decides.
+    /// `wanted` without the caller's umask, unless the directory has a default list, which then
+    /// decides.
     fn masked(
         &self,
         call: &Call<'_>,
@@ -300,8 +292,7 @@ impl Names {
         })
     }
 
-    /// Runs a change of a directory's names between two looks that exclude other changes through
-    /// Pagewell.
+    /// Runs a change of names between two looks that exclude other changes through Pagewell.
     fn change_directory<R>(
         &self,
         directory: &Object,
@@ -312,7 +303,6 @@ impl Names {
         Ok((done, exclusion.end(&before)))
     }
 
-    /// [`pagewell_fs::FileSystem::remove`] and [`pagewell_fs::FileSystem::remove_directory`].
     pub(super) fn remove(
         &self,
         call: &Call<'_>,
@@ -340,7 +330,6 @@ impl Names {
         Ok(change)
     }
 
-    /// [`pagewell_fs::FileSystem::rename`].
     pub(super) fn rename(
         &self,
         call: &Call<'_>,
@@ -397,7 +386,6 @@ impl Names {
         Ok(changes)
     }
 
-    /// [`Self::change_directory`] of two directories, which may be the same.
     fn change_directories<R>(
         &self,
         one: &Object,
@@ -418,7 +406,6 @@ impl Names {
         Ok((done, (one, other)))
     }
 
-    /// [`pagewell_fs::FileSystem::link`].
     pub(super) fn link(
         &self,
         call: &Call<'_>,
@@ -516,7 +503,6 @@ impl Making<'_> {
         })
     }
 
-    /// Makes a held object of a new file that is open for writing.
     fn finish_file(&self, file: OpenFile) -> Result<Made> {
         let status = Status::of(&file)?;
         let objects = &self.names.objects;
@@ -529,7 +515,7 @@ impl Making<'_> {
         self.dress(object, status)
     }
 
-    /// The same for an object created by name: opens what the name means now.
+    /// For an object created by name: opens what the name means now.
     fn finish(&self) -> Result<Made> {
         let (object, status) = self
             .names
@@ -583,8 +569,8 @@ impl Making<'_> {
             .filter(|gid| caller.is_root() || caller.in_group(*gid));
         let size = wanted.size.filter(|size| *size > 0);
         // A change of owner or size clears these bits, and mkdir does not set them; a directory
-        // keeps what it inherits from its parent, set-group-id and permissions: those of its
-        // default list may be fewer than the wanted ones.
+        // keeps what it inherits: set-group-id, and the permissions of its default list, which may
+        // be fewer than the wanted ones.
         let is_directory = self.file_type == FileType::Directory;
         let lacks = uid.is_some() || gid.is_some() || size.is_some() || is_directory;
         let mode = wanted.mode.filter(|mode| lacks && mode & 0o6000 != 0);

@@ -6,13 +6,13 @@
 //!
 //! Weak cache consistency data is true when only the reported change lies between the two looks at
 //! an object. Changes of contents (names, for a directory) and of attributes exclude each other
-//! ([`Object::exclude`]). A change of the object's own names is counted ([`Object::touch`]): it
-//! announces itself before its first look and retires after its last; a first look counts only when
-//! no other change was announced.
+//! ([`Object::exclude`]). A change of the object's own names ([`Object::touch`]) announces itself
+//! before its first look and retires after its last; a first look counts only when no other change
+//! was announced.
 //!
 //! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
-//! that sees the new times and reads the old bytes takes them for the new ones for ever. So during
-//! a write, other calls see the file as before it.
+//! that sees the new times and reads the old bytes would keep them for ever. So during a write,
+//! other calls see the file as before it.
 
 use super::syncs::Syncs;
 use super::system::error_of;
@@ -54,7 +54,6 @@ pub(super) struct Object {
     asked_changed: AtomicU64,
     /// Held by a change of contents or attributes between its two looks.
     contents: Mutex<()>,
-    /// Its status before the running write.
     before_write: Mutex<Option<Status>>,
     is_written: AtomicBool,
     /// Whether it has an access control list, with its change time at that look.
@@ -108,7 +107,6 @@ impl Object {
         &self.id
     }
 
-    /// The common part of the object's identifiers: its key in tables.
     pub(super) fn key(&self) -> &FileId {
         &self.key
     }
@@ -153,14 +151,12 @@ impl Object {
         self.asked.load(Ordering::Relaxed) == turn
     }
 
-    /// Notes that it was found in the export in this turn.
     pub(super) fn set_asked(&self, turn: u64, status: &Status) {
         self.asked_changed
             .store(mixed(status.attributes.changed), Ordering::Relaxed);
         self.asked.store(turn, Ordering::Relaxed);
     }
 
-    /// Whether it may have moved since that check.
     pub(super) fn may_have_moved(&self, status: &Status) -> bool {
         self.is_directory()
             && self.asked_changed.load(Ordering::Relaxed) != mixed(status.attributes.changed)
@@ -187,7 +183,6 @@ impl Object {
         matches!(self.file_type, FileType::Regular | FileType::Directory)
     }
 
-    /// Adds a descriptor that was opened elsewhere.
     pub(super) fn keep_write(&self, file: OpenFile) {
         let _ = self.write.set(Descriptor::new(file));
     }
@@ -224,7 +219,7 @@ impl Object {
         Ok(keep(&self.write, self.reopen(OFlags::RDWR)?))
     }
 
-    /// Opens the inode again. Only for regular files: they cannot block or have effects.
+    /// Only for regular files: they cannot block or have effects.
     pub(super) fn reopen(&self, access: OFlags) -> Result<OpenFile> {
         self.file_type.expect_regular()?;
         let flags = access | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -236,8 +231,7 @@ impl Object {
         link_to(self.as_fd())
     }
 
-    /// Begins a write of a thread that excludes others; dropping the result ends it. From here on
-    /// there is unsynced data.
+    /// Begins a write of a thread that excludes others. From here on there is unsynced data.
     pub(super) fn begin_write(&self, before: &Status) -> Writing<'_> {
         self.set_unsynced(true);
         let mut before = *before;
@@ -247,7 +241,7 @@ impl Object {
         Writing(self)
     }
 
-    /// The status that other calls see: see the top of the file.
+    /// The status that other calls see.
     pub(super) fn settled(&self, status: Status) -> Status {
         if !self.is_written.load(Ordering::SeqCst) {
             return status;
@@ -255,7 +249,6 @@ impl Object {
         self.before_write.lock().unwrap_or(status)
     }
 
-    /// The answer of a call after that look.
     pub(super) fn entry(&self, status: &Status) -> Entry {
         Entry {
             id: self.id,
@@ -309,7 +302,7 @@ impl AsFd for Object {
 }
 
 fn keep(slot: &OnceLock<Descriptor>, opened: OpenFile) -> &OpenFile {
-    // Of two threads that opened, one descriptor stays and the other is closed here.
+    // Of two threads that opened, one descriptor is closed here.
     slot.get_or_init(|| Descriptor::new(opened)).file()
 }
 
@@ -327,7 +320,6 @@ pub(super) fn link_to(fd: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
-/// Counts running changes, see the top of the file.
 #[derive(Default)]
 struct Changes {
     begun: AtomicU64,
@@ -353,7 +345,7 @@ impl Changes {
 }
 
 impl Running<'_> {
-    /// Whether no other change was announced, after the last look.
+    /// Asked after the last look.
     fn was_alone(&self) -> bool {
         let begun = self.changes.begun.load(Ordering::SeqCst);
         self.alone && begun == self.first.wrapping_add(1)
@@ -373,7 +365,6 @@ pub(super) struct Exclusion<'a> {
 }
 
 impl Exclusion<'_> {
-    /// Ends the change with the last look: the reply's change data.
     pub(super) fn end(self, before: &Status) -> Change {
         let after = self.object.status().ok();
         let alone = self.running.was_alone();
@@ -384,8 +375,8 @@ impl Exclusion<'_> {
     }
 }
 
-/// The place of an object. It identifies the object while a descriptor of it is open. Its birth
-/// time does not: overlayfs changes that of an open object at copy-up.
+/// The place of an object, which identifies it while a descriptor of it is open. Its birth time
+/// does not: overlayfs changes that of an open object at copy-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Node {
     pub(super) device: u64,
@@ -404,8 +395,8 @@ pub(super) struct Inode {
 impl Inode {
     /// The inode of an open object, in an export whose root is on the device `root`.
     ///
-    /// Subvolumes of btrfs and their snapshots share numbers and births. Each is a device of its
-    /// own, whose number may change at a restart; the number of its file system stays.
+    /// Subvolumes of btrfs and their snapshots share numbers and births. The number of the device
+    /// of each may change at a restart; that of its file system stays.
     pub(super) fn of(opened: impl AsFd, status: &Status, root: u64) -> Result<Self> {
         let mut inode = Self {
             number: status.node.inode,
@@ -512,7 +503,7 @@ fn timestamp(time: &StatxTimestamp) -> Timestamp {
     }
 }
 
-/// A time as one number, for comparison only.
+/// For comparison only.
 pub(super) fn mixed(time: Timestamp) -> u64 {
     #[allow(clippy::cast_sign_loss)] // equal times stay equal
     let seconds = time.seconds as u64;
@@ -532,7 +523,7 @@ pub(super) fn settled_times(before: &Status, after: &Status) -> Option<(Timestam
     (is_settled(times, Timestamp::now()) && times == times_of(after)).then_some(times)
 }
 
-/// Whether a change now would move these times. A whole second may be the grain of the file system.
+/// A whole second may be the grain of the file system.
 pub(super) fn is_settled((modified, changed): (Timestamp, Timestamp), now: Timestamp) -> bool {
     let is_coarse = modified.nanoseconds == 0 || changed.nanoseconds == 0;
     let grain = if is_coarse {

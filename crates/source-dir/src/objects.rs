@@ -1,12 +1,11 @@
 //! From identifiers and names to objects.
 //!
-//! There are two kinds of identifiers, the kernel's handles and inode numbers with path hints
-//! ([`super::identifier`]). A held object is found by either in the table, or by its inode after a
-//! lookup; others are opened.
+//! A held object is found in the table by its identifier ([`super::identifier`]), or by its inode
+//! after a lookup; others are opened.
 //!
 //! An object that a program has open survives its last name ([`Hold`]): for NFS its identifier is
 //! stale, but a program on this machine goes on using it. Each hold counts at the object and keeps
-//! it in the table; the last one releases it.
+//! it in the table.
 
 use super::access::Access;
 use super::bounds::{Bounds, path_of};
@@ -29,8 +28,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Retries for an object whose inode number is just being reused. Linux reports "out of memory"
-/// then (`iget_locked` has no other way to fail); microseconds later, or when that thread has run,
-/// the old identifier is plainly stale. A machine out of memory stays so.
+/// then (`iget_locked` has no other way to fail); microseconds later the old identifier is plainly
+/// stale. A machine out of memory stays so.
 const REUSE_RETRIES: usize = 100;
 
 pub(super) enum Naming {
@@ -45,7 +44,6 @@ pub(super) enum Reached<'a> {
 }
 
 impl Naming {
-    /// The key of the table.
     pub(super) fn key_of(&self, id: &FileId) -> Result<FileId> {
         match (self, id.as_bytes().first()) {
             (Self::Handles, Some(&HANDLE_TAG)) => Ok(*id),
@@ -56,7 +54,6 @@ impl Naming {
         }
     }
 
-    /// Notes where an object was just seen.
     pub(super) fn note(&self, id: &FileId, reached: &Reached<'_>) {
         if let (Self::PathHints(places), Reached::Child(directory, name)) = (self, reached)
             && let Ok((inode, _)) = parse_hint(id)
@@ -71,7 +68,7 @@ pub(super) type Held = Rc<InUse>;
 
 pub(super) struct InUse {
     object: Arc<Object>,
-    /// Its status for the reading calls of this batch.
+    /// For the reading calls of this batch.
     seen: Cell<Option<Status>>,
 }
 
@@ -93,7 +90,6 @@ pub(super) struct Objects {
     listings: Arc<OpenListings>,
     /// The file system counts links: an object with none is gone.
     counts_links: bool,
-    /// The kernel itself knows the inodes of the file system ([`super::blocking`]).
     knows_inodes: bool,
     turns: AtomicU64,
 }
@@ -144,13 +140,12 @@ impl Objects {
         self.knows_inodes
     }
 
-    /// Whether a call may use the file system: without waiting, only if the kernel itself knows its
+    /// Whether a call may use the file system: without waiting, only if the kernel knows its
     /// inodes.
     pub(super) fn may_look(&self, call: &Call<'_>) -> Result<()> {
         Error::WouldBlock.unless(call.may_block || self.knows_inodes)
     }
 
-    /// The current turn of containment checks.
     fn turn(&self) -> u64 {
         self.turns.load(Ordering::Relaxed)
     }
@@ -159,7 +154,6 @@ impl Objects {
         self.turns.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Refuses and releases a held object that has left the export.
     fn check_place(&self, object: &Object, may_wait: bool) -> Result<()> {
         if self.is_whole || object.was_asked(self.turn()) {
             return Ok(());
@@ -195,7 +189,6 @@ impl Objects {
         self.table.each(visit);
     }
 
-    /// Begins a change with its first look.
     pub(super) fn begin_change<'a>(
         &self,
         object: &'a Object,
@@ -205,8 +198,7 @@ impl Objects {
         Ok((exclusion, self.look(object, may_wait)?))
     }
 
-    /// The file or directory open for reading. The caller has checked the permission; a sync needs
-    /// none.
+    /// The caller has checked the permission; a sync needs none.
     pub(super) fn readable<'a>(&self, object: &'a Object, may_wait: bool) -> Result<&'a OpenFile> {
         if let Some(file) = object.read_if_open() {
             return Ok(file);
@@ -247,7 +239,7 @@ impl Objects {
         Ok((object, status))
     }
 
-    /// The parent of a directory other than the root; stale when the directory was moved out.
+    /// Of a directory other than the root; stale when the directory was moved out.
     pub(super) fn parent_of(&self, directory: &Object) -> Result<(Arc<Object>, Status)> {
         let bounds = &self.bounds;
         let open = || bounds.resolver().parent(directory.as_fd());
@@ -274,7 +266,7 @@ impl Objects {
         self.held(&status, &Reached::Child(directory, name))
     }
 
-    /// The key of a name's object, where places are noted.
+    /// `None` where no places are noted.
     pub(super) fn key_at(&self, directory: &Object, name: &[u8]) -> Option<FileId> {
         if matches!(self.naming, Naming::Handles) {
             return None;
@@ -304,7 +296,7 @@ impl Objects {
         Ok((hold, status))
     }
 
-    /// The object of an identifier, held open. Calls of one batch look it up once.
+    /// Calls of one batch look it up once.
     pub(super) fn object(&self, call: &Call<'_>, id: &FileId) -> Result<Held> {
         self.may_look(call)?;
         let batch = call.batch();
@@ -375,7 +367,7 @@ impl Objects {
         Ok(object.settled(status))
     }
 
-    /// The same for reading calls: one look for all of a batch.
+    /// [`Self::look`] for reading calls: one look for all of a batch.
     pub(super) fn look_once(&self, call: &Call<'_>, object: &InUse) -> Result<Status> {
         let status = match object.seen.get() {
             Some(status) => status,
@@ -385,12 +377,12 @@ impl Objects {
         Ok(status)
     }
 
-    /// Whether it has lost its last name. Some file systems count none.
+    /// Some file systems count no names.
     pub(super) fn is_gone(&self, status: &Status) -> bool {
         status.attributes.link_count == 0 && self.counts_links
     }
 
-    /// Drops an object from the table. False while a program has it open.
+    /// False while a program has it open.
     pub(super) fn release(&self, object: &Object) -> bool {
         if object.is_held() || !self.table.remove(object.key()) {
             return false;
@@ -483,7 +475,6 @@ impl Objects {
     }
 }
 
-/// Keeps an open object, also without names.
 pub(super) struct Hold {
     objects: Arc<Objects>,
     object: Arc<Object>,
@@ -503,7 +494,7 @@ impl Drop for Hold {
     }
 }
 
-/// Waits for the thread that reuses the number; later retries wait longer.
+/// Later retries wait longer.
 fn pause(retry: usize) {
     if retry < REUSE_RETRIES / 2 {
         std::thread::yield_now();

@@ -81,8 +81,8 @@ pub(super) fn limits_of(magic: i64, sizes: &StatVfs, access_lists: bool) -> Limi
     }
 }
 
-/// Distinguishes this tree from others: the root's inode with its generation and birth, and the
-/// number of its file system, unless that is only the device's number, which a restart may change.
+/// Distinguishes this tree from others: the root's inode, generation and birth, and the number of
+/// its file system, unless that is the device's, which a restart may change.
 pub(super) fn tree_id_of(root: &FileId, status: &Status, filesystem: u64) -> Vec<u8> {
     let is_of_device = filesystem == status.node.device;
     let filesystem = if is_of_device { 0 } else { filesystem };
@@ -124,8 +124,7 @@ pub(super) fn descriptors_max() -> usize {
     usize::try_from(usable).unwrap_or(usize::MAX)
 }
 
-/// Largest file, in bytes. ext4 numbers blocks with 32 bits; elsewhere the kernel's signed offsets
-/// are the limit.
+/// In bytes. ext4 numbers blocks with 32 bits; elsewhere the kernel's signed offsets are the limit.
 fn file_bytes_max(magic: i64, block_bytes: u64) -> u64 {
     if magic == EXT4_MAGIC {
         u64::from(u32::MAX).saturating_mul(block_bytes)
@@ -151,8 +150,8 @@ pub(super) fn has_one_journal(magic: i64, device: u64) -> bool {
     }
 }
 
-/// Whether the file system is ext4 with a journal. ext2, and ext4 without one, have the same
-/// number; there the names of two directories are not written together.
+/// ext2, and ext4 without a journal, have the same number; there the names of two directories are
+/// not written together.
 fn ext4_has_journal(device: u64) -> bool {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     let journal = || {

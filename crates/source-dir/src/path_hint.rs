@@ -12,9 +12,8 @@
 //!    later.
 //!
 //! An opened object counts when inode number and birth time match. A missing one is stale for
-//! [`MISSING_FOR`], or until its name is seen: clients ask for removed files while they have them
-//! open. An object keeps its identifier while the table knows it, also under other names and after
-//! a rename.
+//! [`MISSING_FOR`], or until its name is seen: clients ask for removed files that they have open.
+//! An object keeps its identifier while the table knows it, also under other names.
 //!
 //! Weaknesses: without birth times (0), a reused inode number is not noticed. Objects that listings
 //! show with other inode numbers than stat (some union mounts, the roots of subvolumes) are found
@@ -38,16 +37,16 @@ const PLACES_MAX: usize = 1 << 16;
 const DEPTH_MAX: usize = 1024;
 /// How long a search in vain is remembered.
 const MISSING_FOR: Duration = Duration::from_secs(3600);
-/// Remembered searches in vain: some 1.5 MiB; the oldest go first.
+/// Some 1.5 MiB; the oldest go first.
 const MISSING_MAX: usize = 1 << 14;
 
-/// The rest after a census, in its durations.
+/// In durations of the census.
 const REST_FACTOR: u32 = 10;
 /// A thread's wait for a census.
 const WAIT: Duration = Duration::from_secs(2);
 const WAITING_MAX: usize = 8;
 const WANTED_MAX: usize = 1 << 16;
-/// Bound of levels in a census, each with a descriptor; no path can have more.
+/// Each has a descriptor; no path can have more.
 const LEVELS_MAX: usize = 2048;
 
 pub(super) struct Places {
@@ -252,7 +251,7 @@ struct Level {
 }
 
 impl Level {
-    /// Opens a directory; `None` when it is none or unreadable.
+    /// `None` when it is none or unreadable.
     fn open(bounds: &Bounds, directory: BorrowedFd<'_>, name: &[u8]) -> Result<Option<Self>> {
         let status = Status::of(directory)?;
         if !status.attributes.file_type.is_directory() {
@@ -271,7 +270,7 @@ impl Level {
         }))
     }
 
-    /// Reads on; false at the end or at an error.
+    /// False at the end or at an error.
     fn fill(&mut self) -> bool {
         self.bytes.clear();
         self.at = 0;
@@ -291,7 +290,7 @@ impl Level {
 }
 
 impl Table {
-    /// Adds the place of a found object: in the last of these directories, from the root down.
+    /// In the last of these directories, from the root down.
     fn put_below<'a>(&mut self, above: impl Iterator<Item = &'a Step>, found: Step, id: FileId) {
         let (mut parent, mut hashes) = (self.root, Vec::new());
         for Step { inode, name } in above {
@@ -305,7 +304,7 @@ impl Table {
         self.put(found, parent, id);
     }
 
-    /// Adds a place; evicts an unused one when there are too many.
+    /// Evicts an unused place when there are too many.
     fn put(&mut self, Step { inode, name }: Step, parent: Inode, id: FileId) {
         self.missing.remove(&inode);
         if self.places.len() >= PLACES_MAX {
@@ -327,7 +326,7 @@ impl Table {
         }
     }
 
-    /// Inodes and names from below the root down to `inode`.
+    /// From below the root down to `inode`.
     fn chain(&mut self, inode: Inode) -> Option<Vec<(u64, Box<[u8]>)>> {
         let mut chain = Vec::new();
         let mut at = inode;

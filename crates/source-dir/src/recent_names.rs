@@ -1,9 +1,8 @@
 //! Recent meanings of names, by thread.
 //!
-//! Clients look names up again and again. A shared table would move a cache line between processors
-//! at each use. So each thread has a small one, direct-mapped. A meaning is only a guess: a later
-//! receive batch ([`BatchCache`]) verifies it, with one system call instead of the three of a
-//! lookup. The table keeps nothing open.
+//! A shared table would move a cache line between processors at each lookup. So each thread has a
+//! small one, direct-mapped. A meaning is only a guess: a later receive batch ([`BatchCache`])
+//! verifies it, with one system call instead of three. The table keeps nothing open.
 //!
 //! Weakness: a removed name that the kernel has forgotten makes the thread wait for the directory
 //! once.
@@ -36,7 +35,7 @@ thread_local! {
     static FOUND: RefCell<Vec<Option<RecentName>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The object that this thread last found as `name`, with its status if this batch found it.
+/// With its status if this batch found it.
 pub(super) fn named(
     call: &Call<'_>,
     directory: &Arc<Object>,
@@ -52,7 +51,6 @@ pub(super) fn named(
     })
 }
 
-/// Notes the verified meaning of a name.
 pub(super) fn note(
     call: &Call<'_>,
     (directory, name): (&Arc<Object>, &[u8]),

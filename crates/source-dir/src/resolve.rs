@@ -2,13 +2,12 @@
 //!
 //! Each step takes one name, relative to the descriptor of a directory, and never follows a
 //! symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
-//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). `O_PATH|O_NOFOLLOW` opens a
-//! symbolic link itself. A concurrent swap of names changes what one name means, never where it is
-//! looked up.
+//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). A concurrent swap of names
+//! changes what one name means, never where it is looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
 //! the same, and an object on another mount (before Linux 5.8, on another device) is refused. The
-//! root of the export decides once which of the two is used. [`Resolver::child`] never gets `..`.
+//! root of the export decides once which is used. [`Resolver::child`] never gets `..`.
 
 use super::object::Status;
 use super::system::error_of;
@@ -50,7 +49,6 @@ impl Resolver {
         }
     }
 
-    /// Behaves as before Linux 5.6 from here on.
     #[cfg(test)]
     pub(super) fn pretend_old(&self) {
         self.lacks_openat2.store(true, Ordering::Relaxed);
@@ -61,8 +59,7 @@ impl Resolver {
         self.lacks_openat2.load(Ordering::Relaxed)
     }
 
-    /// Opens a descriptor that only names the object. Without `may_wait`, [`Error::WouldBlock`]
-    /// when the kernel does not have the name in memory.
+    /// Without `may_wait`, [`Error::WouldBlock`] when the kernel does not have the name in memory.
     pub(super) fn child(
         &self,
         directory: BorrowedFd<'_>,
@@ -78,7 +75,7 @@ impl Resolver {
         self.open(directory, name, NAME_ONLY, Mode::empty(), how)
     }
 
-    /// Opens the parent of `directory`; the caller must check that it is in the export.
+    /// The caller must check that the parent is in the export.
     pub(super) fn parent(&self, directory: BorrowedFd<'_>) -> Result<OwnedFd> {
         let flags = NAME_ONLY | OFlags::DIRECTORY;
         self.open(directory, b"..", flags, Mode::empty(), INSIDE)

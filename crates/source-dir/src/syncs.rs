@@ -3,8 +3,8 @@
 //! The kernel reports lost data once for each open descriptor, and all syncs of an object use the
 //! same one. Before the reporting sync has changed the verifier, another thread could sync, see
 //! success, and answer a COMMIT with the verifier of the lost writes. So a sync ends only after its
-//! consequences, and the next begins then. All threads that waited for it get its outcome, also a
-//! failure. A waiting thread starts writing first.
+//! consequences, and the next begins then. All threads that waited get its outcome; each starts
+//! writing first.
 //!
 //! ```text
 //!   A  ├─ sync 1 ─┤

@@ -20,7 +20,7 @@ pub(super) struct KernelHandle {
 }
 
 impl KernelHandle {
-    /// A handle of this type and value; `None` when it is too long.
+    /// `None` when it is too long.
     pub(super) fn new(kind: u8, value: &[u8]) -> Option<Self> {
         let mut bytes = [0; HANDLE_BYTES_MAX];
         bytes.get_mut(..value.len())?.copy_from_slice(value);
@@ -41,7 +41,7 @@ impl KernelHandle {
     }
 }
 
-/// Maps an errno; [`Error`]'s general mapping leaves these to the source.
+/// [`Error`]'s general mapping leaves these to the source.
 pub(super) fn error_of(errno: Errno) -> Error {
     match errno {
         // "Would block" is for callers that must not wait; here the system is short of something.
@@ -52,7 +52,7 @@ pub(super) fn error_of(errno: Errno) -> Error {
     }
 }
 
-/// The opened object, if any; an error only where the system is short of something.
+/// An error only where the system is short of something.
 pub(super) fn unless_short<T>(opened: FsResult<T>) -> FsResult<Option<T>> {
     match opened {
         Err(error @ (Error::TryLater | Error::WouldBlock)) => Err(error),
@@ -74,7 +74,7 @@ fn descriptor(fd: BorrowedFd<'_>) -> libc::c_long {
     libc::c_long::from(fd.as_raw_fd())
 }
 
-/// The handle of `name` in the directory `fd`, or of `fd` itself for an empty `name`.
+/// Of `name` in the directory `fd`, or of `fd` itself for an empty `name`.
 pub(super) fn name_to_handle(fd: BorrowedFd<'_>, name: &[u8]) -> Result<KernelHandle, Errno> {
     let path = CString::new(name).map_err(|_| Errno::INVAL)?;
     let flags = if name.is_empty() {
@@ -142,15 +142,14 @@ pub(super) fn access_effective(fd: BorrowedFd<'_>, mode: u32) -> Result<(), Errn
     .map(|_| ())
 }
 
-/// Starts writing the data of a file, where the kernel can. The next sync reports its errors.
+/// Where the kernel can. The next sync reports its errors.
 pub(super) fn start_writing(file: BorrowedFd<'_>) {
     // SAFETY: takes numbers, touches no memory.
     unsafe { libc::sync_file_range(file.as_raw_fd(), 0, 0, libc::SYNC_FILE_RANGE_WRITE) };
 }
 
 /// A mount of this process alone that shows the directory `root` without the file systems mounted
-/// in it (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). It lasts as long as the
-/// descriptor.
+/// in it (open_tree and mount_setattr; Linux 5.12, needs `CAP_SYS_ADMIN`). The descriptor keeps it.
 pub(super) fn own_mount(root: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let made = open_tree(root, c"", flags | OpenTreeFlags::AT_EMPTY_PATH)?;

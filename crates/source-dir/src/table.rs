@@ -3,8 +3,8 @@
 //! A map from key to object in each of 16 shards evicts unused objects ([`Clock`]; the objects have
 //! the marks, as lookups find an object without its shard, too). Objects in use stay: one inode
 //! must not be two objects, whose change counters must be one. A second map from inode to object
-//! serves lookups, which know the inode from their look: while the object is held, the inode number
-//! cannot mean another one.
+//! serves lookups, which know the inode from their look: while the object is held, its number means
+//! no other.
 //!
 //! ```text
 //!   key ──> shard: clock [o][o*][o] <── weak reference ── node
@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 const SHARDS: usize = 16;
-/// Objects examined for one eviction: two rounds of a small shard, a bound for a large one.
+/// For one eviction: two rounds of a small shard, a bound for a large one.
 const STEPS_MAX: usize = 128;
 
 type Shard = Clock<FileId, Arc<Object>>;
@@ -106,7 +106,7 @@ impl Table {
         self.node_shard(node)
             .lock()
             .insert(node, Arc::downgrade(&object));
-        // At most two: an insertion never pays for many others.
+        // An insertion never pays for many others.
         for _ in 0..2 {
             let crowded = shard.len() > self.shard_objects_max || self.is_crowded();
             if !crowded {
@@ -131,7 +131,7 @@ impl Table {
         names::DIR_OPEN_DESCRIPTORS.get() > self.descriptors_max
     }
 
-    /// Evicts up to two objects. Without any, returns one that a sync would free.
+    /// Without any, returns one that a sync would free.
     fn evict_some(&self) -> Option<Arc<Object>> {
         let first = self.next_shard.fetch_add(1, Ordering::Relaxed) % SHARDS;
         // Closed outside the lock.
@@ -162,7 +162,7 @@ impl Table {
         Some(Arc::clone(object))
     }
 
-    /// Drops an object without names. Its last user frees its space. False while a program has it
+    /// Drops an object without names; its last user frees its space. False while a program has it
     /// open.
     pub(super) fn remove(&self, key: &FileId) -> bool {
         let mut shard = self.shard(key).lock();
@@ -176,7 +176,7 @@ impl Table {
         true
     }
 
-    /// Visits all held objects, shard by shard; those of one shard are in use meanwhile.
+    /// Shard by shard; the objects of one shard are in use meanwhile.
     pub(super) fn each(&self, mut visit: impl FnMut(&Object)) {
         for shard in &self.shards {
             let objects: Vec<_> = shard.lock().values().cloned().collect();
@@ -219,8 +219,7 @@ impl Table {
     }
 }
 
-/// Evicts an object that is unused and synced. Otherwise returns one that only lacks a sync, if
-/// any.
+/// Evicts an object that is unused and synced, or returns one that only lacks a sync, if any.
 fn evict(shard: &mut Shard) -> Result<Object, Option<Arc<Object>>> {
     let turns_max = (shard.len() * 2).min(STEPS_MAX);
     let mut unsynced = None;

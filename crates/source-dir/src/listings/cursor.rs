@@ -16,8 +16,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-/// Listings kept for callers that continue them: about 1 MiB with their read-ahead, 16 MiB more if
-/// all are of file systems without positions, or of directories with thousands of names.
+/// About 1 MiB with their read-ahead, 16 MiB more if all are of file systems without positions, or
+/// of directories with thousands of names.
 const LISTINGS_MAX: usize = 64;
 /// The next entry of a listing.
 enum Position {
@@ -77,13 +77,11 @@ impl Cursor {
         Self::new(Position::Ordered(window, next), cookie)
     }
 
-    /// Continues kept names behind the entry of `cookie`.
     pub(super) fn of_names(names: Arc<NameList>, cookie: u64) -> Option<Self> {
         let at = names.behind(cookie)?;
         Some(Self::new(Position::Kept(names, at), cookie))
     }
 
-    /// The same, behind the entry of `taken`.
     pub(super) fn after(self, taken: u64) -> Self {
         Self {
             cookie: taken,
@@ -103,7 +101,7 @@ impl Cursor {
         self.gathered
     }
 
-    /// Visits the entries read so far; false when `visit` refuses one.
+    /// False when `visit` refuses an entry.
     pub(super) fn visit(
         &mut self,
         mut visit: impl FnMut(&RawEntry<'_>) -> Result<bool>,
@@ -169,12 +167,12 @@ impl Cursor {
         }
     }
 
-    /// Notes the directory's status before and after the reading.
+    /// Before and after the reading.
     pub(super) fn note_times(&mut self, before: &Status, after: &Status) {
         self.read_when = settled_times(before, after);
     }
 
-    /// Whether it is small enough to be kept for its caller, and not kept anyway.
+    /// Small enough to be kept for its caller, and not kept anyway.
     fn may_be_left(&self) -> bool {
         match &self.position {
             Position::File(_) => true,
@@ -196,7 +194,7 @@ impl OpenListings {
         &self.ordered
     }
 
-    /// Takes the listing that continues behind the entry of `cookie`.
+    /// The listing that continues behind the entry of `cookie`.
     pub(super) fn take(&self, node: Node, cookie: u64) -> Option<Cursor> {
         let mut left = self.left.lock();
         let found = left

@@ -3,8 +3,8 @@
 //! With all attributes remembered, reading the names is nearly half of a listing: ext4 hashes and
 //! sorts them anew. A listing from the first name to the last keeps its names. The kernel reports
 //! each change of a name by the handle of its directory ([`super::watch`]), which drops the names,
-//! and the [`Ticket`] of listings that began before. Times of a directory are no proof: with a
-//! grain of whole seconds, two changes may have the same.
+//! and the [`Ticket`] of listings that began before. Times of a directory are no proof: two changes
+//! may have the same.
 //!
 //! Not kept: names of encrypted directories, which change with the key without a report, and of
 //! large ones ([`NAMES_BYTES_MAX`]).
@@ -40,7 +40,7 @@ impl NameList {
         Some(end)
     }
 
-    /// The start of the entry behind that of `cookie`, if there is one of `cookie`.
+    /// `None` without an entry of `cookie`.
     pub(super) fn behind(&self, cookie: u64) -> Option<usize> {
         if cookie == 0 {
             return Some(0);
@@ -50,7 +50,7 @@ impl NameList {
     }
 }
 
-/// Identifies the state in which a listing began.
+/// The state in which a listing began.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket(u64);
 
@@ -67,7 +67,7 @@ impl Gathered {
         }
     }
 
-    /// Adds entries; false when they are too many to keep.
+    /// False when the entries are too many to keep.
     pub(super) fn add(&mut self, bytes: &[u8]) -> bool {
         self.bytes.extend_from_slice(bytes);
         self.bytes.len() <= NAMES_BYTES_MAX
@@ -97,8 +97,8 @@ impl KeptNames {
         kept.names.clone().filter(|_| is_young(kept.since, now))
     }
 
-    /// A listing begins, after the queue of changes was drained. Concurrent listings share a
-    /// ticket: nothing has changed since.
+    /// After the queue of changes was drained. Concurrent listings share a ticket: nothing has
+    /// changed since.
     pub(super) fn begin(&mut self, directory: u64, now: Instant) -> Ticket {
         if let Some(kept) = self.directories.peek(&directory)
             && is_young(kept.since, now)
@@ -119,7 +119,7 @@ impl KeptNames {
         ticket
     }
 
-    /// A listing ends. Its names are kept if its ticket is valid.
+    /// Keeps the names if the ticket is valid.
     pub(super) fn end(&mut self, directory: u64, gathered: Gathered) {
         let length = gathered.bytes.len();
         if self.directories.weight() + length > ALL_BYTES_MAX {
@@ -139,7 +139,7 @@ impl KeptNames {
         self.directories.remove(&directory);
     }
 
-    /// Forgets all; tickets stay unique.
+    /// Tickets stay unique.
     pub(super) fn forget_all(&mut self) {
         self.directories = Clock::default();
     }

@@ -1,10 +1,10 @@
 //! Attributes of listed objects, kept while the kernel reports no change.
 //!
 //! A listing with attributes costs a statx and a name_to_handle_at for each name, nine tenths of
-//! its time; clients list the same directories again and again. Attributes are remembered by inode
-//! number, apart from the names ([`super::kept_names`]). A listing first drains the kernel's queue
-//! of changes ([`super::watch`]) and forgets every object in it, so it shows the state at which it
-//! began or a later one, whatever made the change.
+//! its time. Attributes are remembered by inode number, apart from the names
+//! ([`super::kept_names`]). A listing first drains the kernel's queue of changes ([`super::watch`])
+//! and forgets every object in it, so it shows the state at which it began or a later one, whatever
+//! made the change.
 //!
 //! ```text
 //!   listing ──> drain changes ──> forget them ──┐
@@ -22,8 +22,8 @@
 //! ends after [`IDLE_FOR`] without a listing.
 //!
 //! Weaknesses: needs root and a file system whose inode numbers in listings are those of statx and
-//! whose handles are known (ext4, XFS, tmpfs). In a directory that changes all the time it helps
-//! little.
+//! whose handles are known (ext4, XFS, tmpfs); does little in a directory that changes all the
+//! time.
 
 use super::kept_names::{Gathered, KeptNames, NameList, Ticket, is_young};
 use super::watch::Watch;
@@ -55,7 +55,7 @@ struct Remembered {
     forgotten: u64,
 }
 
-/// The state of the memory when a listing began, with all changes drained.
+/// When a listing began, with all changes drained.
 #[derive(Clone, Copy)]
 pub(super) struct Snapshot {
     forgotten: u64,
@@ -63,7 +63,7 @@ pub(super) struct Snapshot {
 }
 
 impl Memory {
-    /// Drains all changes, on a file system of type `magic`. `None` where they cannot be watched.
+    /// Drains all changes. `None` where they cannot be watched.
     pub(super) fn begin(&self, mount: BorrowedFd<'_>, magic: i64) -> Option<Snapshot> {
         let now = Instant::now();
         let mut state = self.0.write();
@@ -100,7 +100,6 @@ impl Memory {
         self.0.read().names.get(directory, snapshot.now)
     }
 
-    /// Begins a listing that may keep its names.
     pub(super) fn begin_names(&self, snapshot: Snapshot, directory: u64) -> Option<Ticket> {
         let mut state = self.0.write();
         let may_keep = state.is_unchanged_since(snapshot);
@@ -122,7 +121,7 @@ impl Memory {
         state.entries.insert(inode, (entry, snapshot.now));
     }
 
-    /// Forgets an object after a change that the kernel does not report.
+    /// After a change that the kernel does not report.
     pub(super) fn forget(&self, inode: u64) {
         self.0.write().forget(inode);
     }
@@ -141,7 +140,6 @@ impl Memory {
 }
 
 impl Remembered {
-    /// Whether nothing was forgotten since, and the watch lives.
     fn is_unchanged_since(&self, snapshot: Snapshot) -> bool {
         self.forgotten == snapshot.forgotten && self.watch.is_some()
     }

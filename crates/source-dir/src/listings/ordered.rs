@@ -12,9 +12,8 @@
 //!                                  ^ a page begins behind its cookie: a binary search
 //! ```
 //!
-//! One thread at a time makes a large window for an export; others wait for it and share it, until
-//! the directory changes or another window needs the memory. Beyond [`WAITING_MAX`] waiting
-//! threads, callers must try again later.
+//! One thread at a time makes a large window for an export; up to [`WAITING_MAX`] others wait for
+//! it and share it, until the directory changes or another window needs the memory.
 //!
 //! Weakness: a directory that changes all the time is read anew for each page, and one larger than
 //! a window for each window.
@@ -33,7 +32,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Memory of one window: some 200,000 names.
 const WINDOW_BYTES_MAX: usize = 12 << 20;
 const KEPT_BYTES_MAX: usize = 16 << 20;
-/// A window made without a turn, and kept by its listing: some 4,000 names.
+/// Made without a turn, and kept by its listing: some 4,000 names.
 pub(super) const SMALL_BYTES_MAX: usize = 256 << 10;
 const WAITING_MAX: usize = 8;
 const PLACE_BYTES: usize = 16;
@@ -41,7 +40,6 @@ const PLACE_BYTES: usize = 16;
 /// hash.
 const MARGIN: u64 = 1024;
 
-/// The entries of a directory from one hash to another, in order.
 pub(super) struct Window {
     /// Entries in the kernel's layout.
     names: Vec<u8>,
@@ -56,8 +54,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Reads the entries behind `cookie` of an open directory; `None` when they exceed `bytes_max`
-    /// and must not be cut.
+    /// The entries behind `cookie`; `None` when they exceed `bytes_max` and must not be cut.
     fn read(
         opened: &OpenFile,
         cookie: u64,
@@ -101,8 +98,8 @@ impl Window {
         }
     }
 
-    /// Frees memory: drops the entries before `cookie`, then the half with the largest hashes.
-    /// False if that is not enough.
+    /// Drops the entries before `cookie`, then the half with the largest hashes. False if that is
+    /// not enough.
     fn cut(&mut self, cookie: u64, bytes_max: usize) -> bool {
         self.from = self.from.max(cookie.saturating_sub(MARGIN));
         let from = self.from;
@@ -218,7 +215,7 @@ impl Ordered {
         self.kept.lock().clear();
     }
 
-    /// The window behind `cookie`; `look` returns the directory's status, `open` opens it.
+    /// `look` returns the directory's status.
     pub(super) fn window(
         &self,
         open: &dyn Fn() -> Result<OpenFile>,

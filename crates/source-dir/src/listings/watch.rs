@@ -3,8 +3,8 @@
 //! One mark on the whole file system (`FAN_MARK_FILESYSTEM`, needs `CAP_SYS_ADMIN`) reports every
 //! change of data, attributes and names by the handle of the changed object (`FAN_REPORT_FID`,
 //! Linux 5.1), so hard links and opening by handle are covered. The kernel queues the event before
-//! the changing system call returns: draining the queue yields every finished change. An overflow
-//! of the queue is an event, too.
+//! the changing system call returns: draining the queue yields every finished change, or its
+//! overflow.
 //!
 //! Not reported: stores through shared mappings, access times, and block counts of delayed
 //! allocation. Users must expire entries soon.
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 const BUFFER_BYTES: usize = 32 << 10;
-/// Reads of one draining; with more events than that it gives up.
+/// With more events than that a draining gives up.
 const READS_MAX: usize = 16;
 /// `struct fanotify_event_metadata`.
 const METADATA_BYTES: usize = 24;
