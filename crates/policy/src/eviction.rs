@@ -1,7 +1,7 @@
 //! Which page goes when another needs its place? [`S3Fifo`] decides.
 //!
-//! One long stream must not empty the cache, and a hit must take no lock and move nothing. S3-FIFO
-//! (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), and one more queue for streams:
+//! One long stream must not empty the cache, and a hit must take no lock and move nothing: S3-FIFO
+//! (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), with a queue for streams:
 //!
 //! ```text
 //!   read on demand ──> small (10 %) ──not hit──> gone, its name goes to the ghosts
@@ -11,56 +11,55 @@
 //!                        └──hit──> main
 //! ```
 //!
-//! The stream queue is searched first when it has more than its share, then the small queue when it
-//! has more than its, then main. Read-ahead comes before its reader, so a stream keeps its share.
-//! The owner of the pages counts heat, not for the reader that brought the page. A page that cannot
-//! go moves to the end of its queue.
+//! First to be searched is the stream queue, then the small queue, each when above its share, then
+//! main. Read-ahead comes before its reader, so a stream keeps its share. The owner of the pages
+//! counts heat, but not of the reader that brought the page. A page that cannot go moves to the
+//! end.
 //!
 //! | constant | value | reason |
 //! |---|---|---|
 //! | small, ghosts | 10 %, as many as main | the paper's |
-//! | stream | 25 % | all that may be read ahead and unread when memory is full |
+//! | stream | 25 % | most that may be read ahead and unread when memory is full |
 //! | heat | at most 3 | two bits, three more rounds in main |
-//! | promotion | heat 1 | a page is counted once for each reader that comes by |
+//! | promotion | heat 1 | a page is counted once for each reader |
 //!
-//! Weaknesses: a page whose second use comes after its time among the ghosts is never kept; a loop
+//! Weaknesses: a page used again only after its time among the ghosts is never kept; a loop
 //! slightly larger than the cache gains little.
 
 use pagewell_base::mix::{STEP, mix};
 
-/// A place for one page in the arena, 0 to the number of places less 1.
+/// A page's place in the arena, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameIndex(pub u32);
 
 /// How a page came into the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It was asked for.
+    /// A reader asked for it.
     Demand,
-    /// Read-ahead fetched it for a stream.
+    /// Read-ahead for a stream.
     Stream,
 }
 
-/// The owner of the pages, which counts hits without a lock and without the policy.
+/// The owner of the pages, which counts hits without a lock.
 pub trait Frames {
-    /// Whether the page may go: it is neither pinned nor dirty nor being fetched.
+    /// Whether the page is neither pinned nor dirty nor being fetched.
     fn is_evictable(&self, frame: FrameIndex) -> bool;
 
-    /// Hits since the page came or was last [`Frames::cool`]ed, saturating at
-    /// [`HEAT_MAX`].
+    /// Hits since the page came or was [`Frames::cool`]ed, up to [`HEAT_MAX`].
     fn heat(&self, frame: FrameIndex) -> u8;
 
-    /// Lowers the heat to `heat`; hits that come meanwhile may be lost.
+    /// Lowers the heat; hits that come meanwhile may be lost.
     fn cool(&self, frame: FrameIndex, heat: u8);
 }
 
-/// Hits of a page are counted up to this.
+/// Hits that count.
 pub const HEAT_MAX: u8 = 3;
 
-/// Pages that cannot go, at most, in one search.
+/// Most pages that cannot go, in one search.
 pub const SKIPS_MAX: u32 = 128;
 
-/// Pages spared for their heat, at most, in one search.
+/// Most pages spared for their heat, in one search.
 pub const SPARED_MAX: u32 = 128;
 
 const SMALL: usize = 0;
@@ -68,12 +67,12 @@ const MAIN: usize = 1;
 const STREAM: usize = 2;
 const LISTS: usize = 3;
 
-/// One in so many places is the share of the small queue.
+/// One place in so many is the small queue's share.
 const SMALL_SHARE: u32 = 10;
-/// The same of the stream queue, which bounds unread read-ahead.
+/// The same of the stream queue.
 pub const STREAM_SHARE: u32 = 4;
 
-/// Small, main and ghost queue.
+/// See the module.
 #[derive(Debug)]
 pub struct S3Fifo {
     links: Links,
@@ -84,7 +83,7 @@ pub struct S3Fifo {
 }
 
 impl S3Fifo {
-    /// For an arena of so many places. Takes all its memory.
+    /// For so many places. Takes all its memory.
     #[must_use]
     pub fn new(frames: u32) -> Self {
         let small_share = (frames / SMALL_SHARE).max(1);
@@ -97,7 +96,7 @@ impl S3Fifo {
         }
     }
 
-    /// A page named by `key` (any hash of file and page number) came into a free place.
+    /// A page came into a free place; `key` is any hash of file and page number.
     pub fn inserted(&mut self, frame: FrameIndex, key: u64, arrival: Arrival) {
         if let Some(slot) = self.keys.get_mut(frame.0 as usize) {
             *slot = key;
@@ -110,20 +109,20 @@ impl S3Fifo {
         self.links.push(list, frame);
     }
 
-    /// The page that was chosen cannot go after all.
+    /// The chosen page cannot go after all.
     pub fn put_back(&mut self, frame: FrameIndex) {
         if let Some(key) = self.keys.get(frame.0 as usize) {
             self.inserted(frame, *key, Arrival::Demand);
         }
     }
 
-    /// The page left without having been chosen: its place is free.
+    /// The page left without having been chosen.
     pub fn removed(&mut self, frame: FrameIndex) {
         self.links.remove(frame);
     }
 
-    /// Chooses a page to go and forgets its place. Gives up after [`SKIPS_MAX`] pages of each
-    /// queue that cannot go, and goes on with others next time.
+    /// Chooses a page to go and forgets its place. Gives up after [`SKIPS_MAX`] of each queue that
+    /// cannot go; the next call goes on behind them.
     pub fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
         let mut order = [MAIN, SMALL, STREAM];
         if self.links.length(SMALL) > self.small_share {
@@ -139,7 +138,7 @@ impl S3Fifo {
                 return found;
             }
         }
-        // Only when hot pages moved to main after it had been looked at.
+        // Only when hot pages moved to main after its turn.
         self.search(MAIN, frames, &mut 0)
     }
 
@@ -187,8 +186,7 @@ struct Ends {
     length: usize,
 }
 
-/// Several lists over the places of one arena. Each place has one node with two links, so all
-/// takes constant time and no memory. Places that the arena does not have are ignored.
+/// Lists over the places of an arena, in constant time and memory; others are ignored.
 #[derive(Debug)]
 pub struct Links {
     nodes: Vec<Node>,
@@ -196,7 +194,7 @@ pub struct Links {
 }
 
 impl Links {
-    /// Empty lists named 0 to `lists` less 1.
+    /// Empty lists, by number from 0.
     #[must_use]
     pub fn new(frames: u32, lists: usize) -> Self {
         let node = Node {
@@ -215,13 +213,13 @@ impl Links {
         }
     }
 
-    /// The number of places in a list.
+    /// Places in a list.
     #[must_use]
     pub fn length(&self, list: usize) -> usize {
         self.lists[list].length
     }
 
-    /// The place at the front, which came first.
+    /// The place that came first.
     #[must_use]
     pub fn first(&self, list: usize) -> Option<FrameIndex> {
         place(self.lists[list].first)
@@ -234,14 +232,14 @@ impl Links {
         place(node.after)
     }
 
-    /// The list that `frame` is in.
+    /// The list of a place.
     #[must_use]
     pub fn list_of(&self, frame: FrameIndex) -> Option<usize> {
         let node = self.nodes.get(frame.0 as usize)?;
         (node.list < self.lists.len()).then_some(node.list)
     }
 
-    /// Puts a place at the end of a list, out of the one it was in.
+    /// Moves a place to the end of a list.
     pub fn push(&mut self, list: usize, frame: FrameIndex) {
         self.remove(frame);
         let last = self.lists[list].last;
@@ -263,7 +261,7 @@ impl Links {
         }
     }
 
-    /// Takes a place out of its list; false when it is in none.
+    /// Takes a place out of its list; false: it is in none.
     pub fn remove(&mut self, frame: FrameIndex) -> bool {
         let Some(list) = self.list_of(frame) else {
             return false;
@@ -300,11 +298,11 @@ struct Slot {
 
 /// Names of pages that went lately: as many as the main queue holds.
 ///
-/// A table of buckets of [`WAYS`] slots, each with a fingerprint and the number of its entry. An
-/// entry is old when `capacity` others came after it; a new one takes the oldest slot of its
-/// bucket. Twice as many slots as entries make it rare that a bucket forgets a young one.
+/// A table of buckets of [`WAYS`] slots, each a fingerprint and the number of its entry. An entry
+/// is old after `capacity` others; a new one takes its bucket's oldest slot. With twice as many
+/// slots as entries a bucket rarely forgets a young one.
 ///
-/// Weakness: of a thousand million lookups about one is wrong, as fingerprints have 32 bits.
+/// Weakness: fingerprints have 32 bits, so one lookup in about a thousand million is wrong.
 #[derive(Debug)]
 pub struct Ghost {
     slots: Vec<Slot>,
@@ -314,7 +312,7 @@ pub struct Ghost {
 }
 
 impl Ghost {
-    /// Remembers so many at most. Takes all its memory.
+    /// Remembers at most so many. Takes all its memory.
     #[must_use]
     pub fn new(capacity: u32) -> Self {
         let buckets = (capacity as usize * 2).div_ceil(WAYS).next_power_of_two();
@@ -327,7 +325,7 @@ impl Ghost {
     }
 
     fn find(&mut self, key: u64) -> (u32, &mut [Slot]) {
-        // The caller may give any hash, or none at all.
+        // The caller's hash may be none.
         let mixed = mix(key.wrapping_add(STEP));
         let first = (mixed as usize & self.bucket_mask) * WAYS;
         let fingerprint = ((mixed >> 32) as u32).max(1);

@@ -4,11 +4,10 @@
 //! program, or the client itself, may want.
 //!
 //! A wait is *short* when work comes within the limit. After [`TRUSTED`] short waits in a row the
-//! thread polls for as long as the limit, until a wait is longer. A poll in vain although waits are
-//! short says that polling keeps the work away, or that work comes just too late: it doubles the
-//! number of short waits before the next poll, and one that finds work halves it. A poll without
-//! the processor counts as in vain. A new connection ends all doubt. While more threads have short
-//! waits than 1/2 of the processors, no thread polls.
+//! thread polls for as long as the limit, until a wait is longer. A poll that is in vain while
+//! waits are short, as polling keeps the work away or work comes just too late, or that lost the
+//! processor, doubles that number; a poll that finds work halves it; a new connection resets it.
+//! While more threads have short waits than 1/2 of the processors, none polls.
 //!
 //! ```text
 //!   work  x  x  x  x  x  x  x  x           x  x  x  x  x  x
@@ -16,15 +15,15 @@
 //! ```
 //!
 //! Weaknesses: one late call in a hundred costs one limit of processor time; the limit is not
-//! learnt. Clients that come in turn look like one that is quick. Many clients of other machines
-//! are not polled for, though they leave the processors alone.
+//! learnt. Clients in turn look like one quick client. Many clients on other machines are not
+//! polled for, though they leave the processors alone.
 
 use std::time::Duration;
 
 /// Short waits in a row before the first poll.
 pub const TRUSTED: u32 = 4;
 
-/// Short waits that are required after polls in vain, at most.
+/// Most short waits that polls in vain require.
 pub const DOUBTED_MAX: u32 = 4096;
 
 /// How a wait went.
@@ -34,7 +33,7 @@ pub struct Waited {
     pub total: Duration,
     /// Whether the thread slept, at once or after a poll.
     pub slept: bool,
-    /// Whether it polled, but did not have the processor all the time.
+    /// Whether the poll lost the processor for a while.
     pub was_interrupted: bool,
 }
 
@@ -49,7 +48,7 @@ pub struct Polling {
 }
 
 impl Polling {
-    /// Polls for `limit` at the most, where it pays.
+    /// Polls for at most `limit`.
     #[must_use]
     pub fn new(limit: Duration) -> Self {
         Self {
@@ -61,8 +60,7 @@ impl Polling {
         }
     }
 
-    /// A wait begins: how long to poll. `is_crowded`: more threads are at work than 1/2 of the
-    /// processors.
+    /// A wait begins. Returns how long to poll. `is_crowded`: no poll.
     #[must_use]
     pub fn begin(&mut self, is_crowded: bool) -> Duration {
         self.polls = self.short_waits >= self.asked_for && !is_crowded && !self.limit.is_zero();
@@ -84,10 +82,10 @@ impl Polling {
         self.is_at_work
     }
 
-    /// The wait is over that began last.
+    /// The last wait is over.
     pub fn waited(&mut self, waited: Waited) {
         let polled = self.polls;
-        // Being woken takes its time, too.
+        // Being woken takes time, too.
         let is_short = waited.total <= self.limit.saturating_mul(2);
         self.is_at_work = is_short;
         let found = polled && !waited.slept && !waited.was_interrupted;

@@ -5,11 +5,11 @@
 //! equal old ones to the byte (identifiers from a constant, or the clock). Answered from the cache,
 //! such a call was never made: two programs hold one lock.
 //!
-//! Equal are calls of one address with the same identifier, credential and content (the caller
-//! makes the [`Identity`]), from any port. Over TCP a client repeats a call only on a new
-//! connection, when it lost one before the reply came (RFC 1813 section 4.5; RFC 5531 section 9).
-//! So the question is: **has the client the first reply?** A reply *has arrived* when the client's
-//! machine acknowledged it on a connection that lives or ended in order; a reset proves nothing.
+//! Equal are calls of one address with the same identifier, credential and content ([`Identity`]),
+//! from any port. Over TCP a client repeats a call only on a new connection, when it lost one
+//! before the reply (RFC 1813 section 4.5; RFC 5531 section 9). So the question is: **has the
+//! client the first reply?** It *has arrived* when the client's machine acknowledged it on a
+//! connection that lives or ended in order; a reset proves nothing.
 //!
 //! ```text
 //!  an equal call came ...          first under way   reply arrived   not yet known   reply lost
@@ -23,10 +23,10 @@
 //!
 //! *Calls overlap* on a connection that ever had two under way: its client needs unique
 //! identifiers. *Late* is a call that may have arrived more than [`GIVEN_UP_AFTER_MIN`] before the
-//! answered one, or on the older of the two connections when that is over or its calls overlap: it
-//! may be an earlier transmission. *A while* is [`SETTLED_AFTER`], as a reset may be overtaken.
-//! *Not yet known* ends with the acknowledgement, the connection, or [`HELD_FOR`] after the reply,
-//! which then counts as lost.
+//! answered one, or on the older connection when that is over or its calls overlap: it may be an
+//! earlier transmission. *A while* is [`SETTLED_AFTER`], as a reset may be overtaken. *Not yet
+//! known* ends with the acknowledgement, the connection, or [`HELD_FOR`] after the reply, which
+//! then counts as lost.
 //!
 //! **What is kept** is bounded in bytes. Each address has an equal share, may use what others
 //! leave, and loses its own oldest replies first. Writes push out writes.
@@ -34,12 +34,12 @@
 //! Linux knfsd compares the port, too; nfs-ganesha has a cache for each connection; FreeBSD forgets
 //! acknowledged replies.
 //!
-//! Weaknesses: the kept reply goes to an equal call that is new when the first one's connection was
-//! reset, when it follows the first one with nothing in between, when the first one's client has
-//! just lost its connection (its call is then done again) or ended its sending early, and when the
-//! server left it unread for long. A proxy acknowledges what its client may never get. Equal calls
-//! that overlap others on the older of two connections count as repetitions. After a reply was
-//! pushed out its repetition is done again. A restart forgets all.
+//! Weaknesses: a *new* call gets the kept reply of an equal one whose connection was reset, when
+//! nothing came in between, when the first one's client has just lost its connection (its call is
+//! then done again) or ended its sending early, and when the server left the new call unread for
+//! long. A proxy acknowledges what its client may never get. Equal calls that overlap others on the
+//! older connection count as repetitions. The repetition of a call whose reply was pushed out is
+//! done again. A restart forgets all.
 
 #[cfg(test)]
 mod model;
@@ -49,17 +49,17 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// No client gives up a connection sooner after a call (the shortest known is 0.8 s).
+/// No client gives up a connection sooner (the shortest known is 0.8 s).
 pub const GIVEN_UP_AFTER_MIN: Duration = Duration::from_millis(500);
 
-/// For so long a reset can be overtaken by what its client sends on another connection.
+/// How long another connection can overtake a reset.
 pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 
-/// How long an acknowledgement is waited for: machines put it off for up to 0.2 s, and may by 0.5
-/// s (RFC 9293 section 3.8.6.3).
+/// How long to wait for an acknowledgement: machines put it off by 0.2 s, and may by 0.5 s (RFC
+/// 9293 section 3.8.6.3).
 pub const HELD_FOR: Duration = Duration::from_secs(1);
 
-/// The longest reply kept; CREATE's, the longest of them, has 300 bytes.
+/// The longest reply kept; CREATE's, the longest of all, has 300 bytes.
 pub const REPLY_BYTES_MAX: usize = 1024;
 
 /// How long a reply is kept: several client timeouts (Linux: 60 s), but no repeated identifier.
@@ -67,7 +67,7 @@ pub const KEPT_FOR: Duration = Duration::from_secs(300);
 
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 
-/// What a call takes beside its reply.
+/// Of a call beside its reply.
 const ENTRY_BYTES: usize = 256;
 
 /// What equal calls of one address have in common.
@@ -75,102 +75,101 @@ const ENTRY_BYTES: usize = 256;
 pub struct Identity {
     /// The call's identifier.
     pub xid: u32,
-    /// Of all else that counts.
+    /// Of credential and content.
     pub digest: u64,
 }
 
 /// Names a call.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
-    /// Whose share of the memory it takes.
+    /// Whose memory it takes.
     pub share: u128,
-    /// What it shares with its repetitions.
+    /// Shared with repetitions.
     pub identity: Identity,
-    /// Replies to writes push out each other only.
+    /// Replies to writes push out only each other.
     pub is_write: bool,
 }
 
-/// What is known of a reply's way to its client.
+/// A reply's way to its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It has arrived.
+    /// Arrived.
     Arrived,
-    /// It may still arrive.
+    /// May still arrive.
     Open,
-    /// The connection has ended, and it is not known to have arrived.
+    /// The connection ended, and the reply is not known to have arrived.
     Lost,
 }
 
-/// Where the end of a reply is in what its connection sends.
+/// Where a reply ends in what its connection sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SentAt {
-    /// At this byte of the stream, or before it.
+    /// At or before this byte of the stream.
     Byte(u64),
     /// In what leaves at the end of this turn of the connection's reader.
     Turn(u64),
 }
 
 impl SentAt {
-    /// It has not left: it cannot have arrived.
+    /// Not sent: cannot have arrived.
     pub const UNKNOWN: Self = Self::Byte(u64::MAX);
 }
 
 /// A connection.
 pub trait Line: Clone {
-    /// Its number: later connections have larger ones.
+    /// The number; later connections have larger ones.
     fn token(&self) -> u64;
-    /// Whether a reply that was sent there has arrived.
+    /// Whether a reply sent there has arrived.
     fn delivery(&self, sent_at: SentAt) -> Delivery;
-    /// When the last call arrived at the latest. When calls overlap, others may have come with it.
+    /// Lower bound for the last call's arrival. `overlaps`: others may have come with it.
     fn arrived_after(&self, overlaps: bool, now: Duration) -> Duration;
-    /// Whether its client has neither ended nor lost it, so much is known.
+    /// False when the client is known to have ended or lost it.
     fn is_live(&self) -> bool;
 }
 
-/// The place of a call among those of its connection.
+/// A call's place among those of its connection.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Place {
-    /// How many came before it, and it.
+    /// How many calls came until it.
     pub number: u64,
-    /// Whether several have ever been under way at once.
+    /// Whether several were ever under way at once.
     pub overlaps: bool,
 }
 
-/// A call that waits until it is known whether it is new.
+/// A call that may be new; it waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// When it was looked at first.
+    /// Of the first look.
     came_at: Duration,
-    /// See [`Line::arrived_after`].
     arrived_after: Duration,
 }
 
-/// What is to be done about a call.
+/// What to do about a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is new: do it, then [`ReplyCache::finish`] or [`ReplyCache::abandon`].
+    /// New: do it, then [`ReplyCache::finish`] or [`ReplyCache::abandon`].
     New,
-    /// Its reply will come on this connection: say nothing.
+    /// Say nothing: its reply will come on this connection.
     InProgress,
-    /// Not known yet: look again soon.
+    /// Look again soon.
     Held(Held),
-    /// It was done: send this reply. When it is *moved*, then call [`ReplyCache::sent`].
+    /// Send this reply, and if *moved*, call [`ReplyCache::sent`].
     Answered(Vec<u8>, Moved),
 }
 
-/// Whether a kept reply is known from now on where it was sent again.
+/// Where a reply that was sent again is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// It is.
+    /// On the connection of the repetition.
     Yes,
-    /// It stays where it was sent before.
+    /// Where it was sent before.
     No,
 }
 
 struct Call<L> {
     /// Where its reply goes, or went last.
     line: L,
-    /// Its number there, and when it came there, that of its latest repetition.
+    /// Of the latest repetition there.
     number: u64,
     came_at: Duration,
     answer: Option<Answer>,
@@ -180,7 +179,7 @@ struct Answer {
     reply: Box<[u8]>,
     made_at: Duration,
     sent_at: SentAt,
-    /// Of an equal call a queue may still have another number.
+    /// An entry with another number is of an earlier equal call.
     number: u64,
 }
 
@@ -202,7 +201,7 @@ impl<L: Line> Call<L> {
 
     fn on_the_same(&mut self, place: Place, held: Option<Held>, now: Duration) -> Equal {
         if held.is_some() {
-            // It came here more than once, and its reply went or goes to the first.
+            // A further copy; the reply goes to the first.
             return Equal::InProgress;
         }
         let is_next = place.number == self.number + 1;
@@ -251,7 +250,7 @@ impl<L: Line> Call<L> {
     }
 }
 
-/// The cache. Times are since any fixed moment.
+/// The cache; times are since any fixed moment.
 pub struct ReplyCache<L> {
     shares: HashMap<u128, Calls<L>>,
     bytes: usize,
@@ -261,7 +260,7 @@ pub struct ReplyCache<L> {
 
 struct Calls<L> {
     calls: HashMap<Identity, Call<L>>,
-    /// Writes have the second, so that they do not push out other replies.
+    /// The second of writes, which do not push out others.
     queues: [Queue; 2],
     next_number: u64,
 }
@@ -280,7 +279,7 @@ struct Entry {
 }
 
 impl<L: Line> ReplyCache<L> {
-    /// An empty cache that keeps so many bytes at most.
+    /// Keeps at most so many bytes.
     pub fn new(bytes_max: usize) -> Self {
         Self {
             shares: HashMap::new(),
@@ -290,8 +289,8 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// Looks at a call that came on `line`; a new one is under way. `held` is from an earlier
-    /// look.
+    /// Looks at a call that came on `line`; `held`, of an earlier look. A new one is under way
+    /// then.
     pub fn look(
         &mut self,
         key: &Key,
@@ -325,7 +324,7 @@ impl<L: Line> ReplyCache<L> {
         Verdict::New
     }
 
-    /// A call is done and answered. Returns how many older replies were pushed out.
+    /// A call is done. Returns how many older replies were pushed out.
     pub fn finish(&mut self, key: &Key, reply: &[u8], sent_at: SentAt, now: Duration) -> usize {
         if reply.len() > REPLY_BYTES_MAX {
             self.abandon(key);
@@ -348,7 +347,7 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// The reply to a call that is done, or that moved, was sent on `line`.
+    /// The reply to a call that is done, or moved, was sent on `line`.
     pub fn sent(&mut self, key: &Key, line: &L, sent_at: SentAt) {
         let share = self.shares.get_mut(&key.share);
         let call = share.and_then(|share| share.calls.get_mut(&key.identity));
@@ -360,12 +359,12 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// Bytes of all that is kept.
+    /// Bytes kept.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Bytes kept for each address.
+    /// Bytes kept, by address.
     pub fn shares(&self) -> impl Iterator<Item = (u128, usize)> + '_ {
         let shares = self.shares.iter();
         shares.map(|(address, share)| (*address, share.bytes()))
@@ -384,8 +383,8 @@ impl<L: Line> ReplyCache<L> {
         self.bytes = self.shares.values().map(Calls::bytes).sum();
     }
 
-    /// Brings the bytes below the bound. `latest` loses its own unless others have more than their
-    /// share.
+    /// Brings the bytes below the bound. `latest` loses its own while it has more than its share,
+    /// else the address with the most does.
     fn push_out(&mut self, latest: u128) -> usize {
         let mut pushed_out = 0;
         while self.bytes > self.bytes_max {
@@ -428,7 +427,7 @@ impl<L> Calls<L> {
         self.queues.iter().map(|queue| queue.bytes).sum()
     }
 
-    /// Ends a call and keeps its reply. Returns the bytes that this takes.
+    /// Keeps a call's reply. Returns the bytes that takes.
     fn finish(&mut self, key: &Key, reply: &[u8], sent_at: SentAt, now: Duration) -> usize {
         let call = self.calls.get_mut(&key.identity);
         let Some(call) = call.filter(|call| call.answer.is_none()) else {

@@ -4,8 +4,8 @@
 //! [`Elevator::dispatch`] chooses the next and takes along what lies beside it. The caller gives
 //! the [`Dispatch`] back to [`Elevator::complete`]. The theory is in `scheduler.rs`.
 //!
-//! Requests of two objects of a store never overlap and never travel together; in the order of
-//! addresses all of one object come before those of the next.
+//! Requests of two objects never overlap or travel together; all of one come before those of the
+//! next.
 
 mod scheduler;
 mod settings;
@@ -20,7 +20,7 @@ pub use settings::{
     ROTATING_READ_GAP_BYTES_MAX, WRITE_DEADLINE,
 };
 
-/// Names a request. Chosen by the caller, never used twice at a time.
+/// Names a request; unique among those not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
@@ -28,7 +28,7 @@ pub struct RequestId(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DispatchId(pub u64);
 
-/// Bytes of one object: of a device, or of a file of a store.
+/// Bytes of one object: a device, or a file of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     /// First byte.
@@ -38,7 +38,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// From a first byte to the byte after the last.
+    /// From the first byte to the one after the last.
     #[must_use]
     pub fn of((start, end): (u64, u64)) -> Self {
         Self {
@@ -54,8 +54,7 @@ impl Extent {
     }
 }
 
-/// How urgent a request is. Only requests of one class are dispatched together, and reads of both,
-/// as the more urgent class.
+/// How urgent a request is. A dispatch has one class, or reads of both as the more urgent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// A reader waits for it.
@@ -81,11 +80,11 @@ impl Class {
     }
 }
 
-/// How many dispatches of a class may be at the device at a time.
+/// Dispatches of a class at the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// So many are granted, however busy the other classes are. If all minimums exceed
-    /// [`Settings::depth_max`], places are dealt one by one, the most urgent class first.
+    /// Granted however busy others are. If all minimums exceed [`Settings::depth_max`], places are
+    /// dealt one by one, the most urgent class first.
     pub minimum: u32,
     /// Never more; 0 counts as 1.
     pub maximum: u32,
@@ -96,28 +95,28 @@ pub struct Depth {
 pub enum Order {
     /// C-LOOK.
     CircularLook,
-    /// As they came. Adjacent requests are merged all the same.
+    /// As they came; adjacent requests are merged all the same.
     Arrival,
 }
 
-/// Settings of an elevator.
+/// How an elevator works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// How to order.
     pub order: Order,
-    /// Whether adjacent requests become one dispatch.
+    /// Whether one dispatch takes adjacent requests.
     pub merge: bool,
-    /// Longest dispatch, in bytes. A single request may be longer and goes alone.
+    /// Longest dispatch, in bytes; a longer request goes alone.
     pub transfer_bytes_max: u64,
-    /// Widest hole that is read over, in bytes; 0 where seeks are free.
+    /// Widest hole to read over, in bytes; 0 where seeks are free.
     pub read_gap_bytes_max: u64,
-    /// A read that has waited this long goes next; `None` switches deadlines off.
+    /// How long a read waits before it goes next; `None`: no limit.
     pub read_deadline: Option<Duration>,
-    /// A write that has waited this long goes next.
+    /// The same of a write.
     pub write_deadline: Option<Duration>,
-    /// Of each class, in the order of [`Class::ALL`].
+    /// By class, as [`Class::ALL`].
     pub depths: [Depth; Class::ALL.len()],
-    /// All dispatches at the device together; 0 counts as 1.
+    /// Dispatches at the device; 0 counts as 1.
     pub depth_max: u32,
 }
 
@@ -126,13 +125,13 @@ pub struct Settings {
 pub enum Reason {
     /// Next in the order.
     Order,
-    /// Nothing above was left: back to the lowest.
+    /// Nothing was left above.
     Wrap,
-    /// The oldest was overdue, and not the next in the order.
+    /// Overdue, and not the next in the order.
     Deadline,
 }
 
-/// One request inside a dispatch.
+/// A request of a dispatch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
     /// The request.
@@ -141,20 +140,20 @@ pub struct Member {
     pub extent: Extent,
 }
 
-/// What to send to the device as one request.
+/// What goes to the device as one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dispatch {
-    /// To be given to [`Elevator::complete`].
+    /// For [`Elevator::complete`].
     pub id: DispatchId,
-    /// Of which object.
+    /// The object.
     pub object: u32,
-    /// All bytes, holes included.
+    /// All bytes, with holes.
     pub extent: Extent,
-    /// The most urgent class of its members.
+    /// The members' most urgent class.
     pub class: Class,
-    /// The requests, ascending and apart; holes are read and thrown away.
+    /// Ascending, not overlapping; what is read of holes is dropped.
     pub members: Vec<Member>,
-    /// Why it was chosen.
+    /// Why.
     pub reason: Reason,
 }
 
@@ -165,27 +164,27 @@ pub struct Counts {
     pub inserted: u64,
     /// Requests refused.
     pub refused: u64,
-    /// Queued requests that became more urgent.
+    /// Requests that became more urgent.
     pub promoted: u64,
     /// Requests that overlapped an earlier one.
     pub overlapped: u64,
     /// Dispatches.
     pub dispatched: u64,
-    /// Dispatches given back.
+    /// Dispatches completed.
     pub completed: u64,
-    /// Members beyond the first of each dispatch.
+    /// Members beyond the first of a dispatch.
     pub merged: u64,
-    /// Dispatches that went back to the lowest address.
+    /// Dispatches back to the lowest address.
     pub wraps: u64,
-    /// Dispatches because of a deadline.
+    /// Dispatches at a deadline.
     pub deadline_picks: u64,
-    /// Dispatches while an overdue request waited for the end of a batch.
+    /// Dispatches while an overdue request waited for a batch.
     pub deadline_postponed: u64,
-    /// Dispatches below the end of the one before: in C-LOOK at most wraps and deadline picks.
+    /// Dispatches below the end of the last: in C-LOOK at most wraps and deadline picks.
     pub backward_moves: u64,
-    /// Dispatches at the end of the one before.
+    /// Dispatches at the end of the last.
     pub run_continuations: u64,
-    /// Holes that were read over.
+    /// Holes read over.
     pub bridged_gaps: u64,
     /// Bytes in them.
     pub bridged_gap_bytes: u64,

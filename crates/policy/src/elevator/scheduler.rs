@@ -1,19 +1,18 @@
 //! Which request goes next?
 //!
 //! A moving head costs more than the bytes it reads (67 ms on a DVD is 570 KiB), so requests go in
-//! the order of their addresses and in long runs. But a waiting reader must not stand behind
-//! read-ahead, and no request may wait for ever.
+//! order of address and in long runs. But no reader must stand behind read-ahead, and no request
+//! wait for ever.
 //!
 //! [`Order::CircularLook`]: the *head* is the end of the last dispatch. Each class is served
 //! C-LOOK: the lowest request at or above the head, else the lowest of all (a *wrap*). The first
-//! that applies:
+//! of:
 //!
-//! 1. *Deadline.* The most overdue request whose class has a place, if the *batch* since the last
-//!    such pick is done.
-//! 2. *Run.* While fewer than [`RUN_BYTES_MAX`] have gone in a row, a request at the head (or
-//!    behind a hole that would be read over), whatever its class.
-//! 3. *Minimum.* The most urgent class that has less at the device than its share.
-//! 4. *Urgency.* The most urgent class that has a place.
+//! 1. *Deadline.* The most overdue request, if the *batch* since the last such pick is done.
+//! 2. *Run.* While fewer than [`RUN_BYTES_MAX`] went in a row, a request of any class at the head,
+//!    or behind a hole that may be read over.
+//! 3. *Minimum.* The most urgent class with less at the device than its share.
+//! 4. *Urgency.* The most urgent class.
 //!
 //! ```text
 //!   sync              x           s                 one reader waits at s, one at x
@@ -22,20 +21,20 @@
 //!   b goes on up to RUN_BYTES_MAX, then s, then c if it begins right behind s, else x (wrap)
 //! ```
 //!
-//! Under load everything is overdue, and C-LOOK would become the order of arrival. So between two
-//! picks lies a batch: [`BATCH_BYTES`], where a dispatch that is not adjacent counts
-//! [`SEEK_CHARGE_BYTES`] more. Before the next pick of read-ahead, more urgent classes get as many
-//! dispatches as they had requests at the last pick, within one more batch: else streams that are
-//! always overdue leave nothing to a random reader.
+//! Only classes with a place at the device count. Under load everything is overdue, and C-LOOK
+//! would become the order of arrival. So between two picks lies a batch of [`BATCH_BYTES`], where a
+//! seek counts [`SEEK_CHARGE_BYTES`]. Before the next pick of read-ahead, more urgent classes get
+//! as many dispatches as they had requests at the last pick, within one more batch: else streams
+//! that are always overdue leave nothing to a random reader.
 //!
-//! [`Order::Arrival`]: 1 and 3, then the oldest that has a place.
+//! [`Order::Arrival`]: 1 and 3, then the oldest.
 //!
 //! - [`RUN_BYTES_MAX`], 4 MiB: seven DVD seeks, so 0.88 of the time is transfer; 28 ms on a disk.
 //! - [`BATCH_BYTES`], 4 MiB: as long as any run.
 //! - [`SEEK_CHARGE_BYTES`], 256 KiB: 16 seeks to a batch, the batch of mq-deadline.
 //!
 //! Weaknesses: bytes are not time: turns are short on a fast disk. With one place at the device,
-//! writes go when no reads are queued or at their deadline. A class at its maximum depth misses
+//! writes go when no reads are queued, or at their deadline. A class at its maximum depth misses
 //! deadlines.
 
 #[cfg(test)]
@@ -48,17 +47,17 @@ use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
 
-/// So many bytes may go in a row before a more urgent class gets its turn.
+/// Bytes in a row before another class gets its turn.
 pub const RUN_BYTES_MAX: u64 = 4 << 20;
-/// So much lies between two requests that go because of their deadline.
+/// Bytes between two picks at a deadline.
 pub const BATCH_BYTES: u64 = 4 << 20;
-/// A seek counts as so many bytes of a batch.
+/// What a seek counts in a batch.
 pub const SEEK_CHARGE_BYTES: u64 = BATCH_BYTES / 16;
 
-/// Places dealt to minimums; more than any device has.
+/// More than any device has.
 const SHARED_PLACES_MAX: u32 = 1 << 12;
 const CLASSES: usize = Class::ALL.len();
-/// Extents of a group that are looked at.
+/// Extents of a group that [`Spans`] looks at.
 const PROBES: usize = 16;
 
 #[derive(Debug)]
@@ -73,11 +72,11 @@ struct Run {
     bytes: u64,
 }
 
-/// A request queue of a device. See the module for its rules.
+/// See the module.
 #[derive(Debug)]
 pub struct Elevator {
     settings: Settings,
-    /// The minimum depth of each class there is room for.
+    /// The minimums there is room for.
     shares: [u32; CLASSES],
     requests: BTreeMap<RequestId, Request>,
     queue: Queue,
@@ -86,7 +85,7 @@ pub struct Elevator {
     in_flight_of: [u32; CLASSES],
     head: Place,
     run: Option<Run>,
-    /// Bytes and seeks since the last pick because of a deadline.
+    /// With seeks, since the last pick at a deadline.
     batch_bytes: u64,
     pick_class: Class,
     urgent_owed: usize,
@@ -120,8 +119,8 @@ impl Elevator {
         }
     }
 
-    /// Queues a request that came at `now`. False: the extent is empty or past the end of
-    /// addresses, or a request of this name is queued.
+    /// Queues a request. False: the extent is empty or passes the end of addresses, or `id` is
+    /// queued.
     pub fn insert(
         &mut self,
         id: RequestId,
@@ -153,8 +152,7 @@ impl Elevator {
         true
     }
 
-    /// A reader waits for a queued read: it takes the class if that is more urgent, and keeps its
-    /// arrival.
+    /// A reader waits for a queued read: its class becomes more urgent, its arrival stays.
     pub fn promote(&mut self, id: RequestId, class: Class) {
         let Some(request) = self.requests.get_mut(&id) else {
             return;
@@ -175,7 +173,7 @@ impl Elevator {
         }
     }
 
-    /// What to send to the device now, if anything may go.
+    /// What to send to the device now.
     pub fn dispatch(&mut self, now: Duration) -> Option<Dispatch> {
         let in_flight = u32::try_from(self.in_flight.len()).unwrap_or(u32::MAX);
         let chosen = if in_flight < self.settings.depth_max {
@@ -198,7 +196,7 @@ impl Elevator {
         Some(self.depart(growth, reason))
     }
 
-    /// A dispatch is done; false when it is not at the device.
+    /// A dispatch is done; false: it is not at the device.
     pub fn complete(&mut self, id: DispatchId) -> bool {
         let Some(done) = self.in_flight.remove(&id) else {
             return false;
@@ -224,7 +222,7 @@ impl Elevator {
         self.in_flight.len()
     }
 
-    /// What it did so far.
+    /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
@@ -258,7 +256,7 @@ impl Elevator {
         }
     }
 
-    /// Whether the batch since the last pick is done for such a request.
+    /// Whether the batch since the last pick is done.
     fn may_pick(&self, late: &Request) -> bool {
         let mut urgent = Class::ALL.into_iter().filter(|class| *class < late.class);
         let urgent_waits = self.urgent_owed > 0
@@ -283,7 +281,7 @@ impl Elevator {
         first.map(|(_, request)| request)
     }
 
-    /// What goes on at the head within a run.
+    /// What goes on at the head in a run.
     fn continuation(&self) -> Option<(Request, Reason)> {
         let run = self.run.filter(|run| run.bytes < RUN_BYTES_MAX)?;
         let candidates = Class::ALL
@@ -303,7 +301,7 @@ impl Elevator {
         follows && distance.is_some_and(|distance| distance <= gap_bytes_max)
     }
 
-    /// A class below its share, and all that may go by urgency.
+    /// A class below its share, and all with a place, by urgency.
     fn classes(&self) -> (Option<Class>, impl Iterator<Item = Class>) {
         let ready = move || {
             let with_place = Class::ALL.into_iter();
@@ -398,7 +396,7 @@ impl Elevator {
     }
 }
 
-/// Deals the places at the device to the minimums, one by one, the most urgent class first.
+/// Deals places one by one, the most urgent class first.
 fn shares(settings: &Settings) -> [u32; CLASSES] {
     let least = |depth: Depth| depth.minimum.min(depth.maximum.max(1));
     let minimums = settings.depths.map(least);
@@ -418,7 +416,6 @@ fn shares(settings: &Settings) -> [u32; CLASSES] {
     }
 }
 
-/// A request and when it came.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     id: RequestId,
@@ -426,7 +423,7 @@ struct Request {
     extent: Extent,
     class: Class,
     arrival: Duration,
-    /// Tells requests of one time or address apart.
+    /// Orders requests of one time or address.
     sequence: u64,
 }
 
@@ -436,7 +433,7 @@ impl Request {
     }
 }
 
-/// An object and a byte of it: what is ordered.
+/// An object and a byte of it.
 type Place = (u32, u64);
 
 #[derive(Debug, Default)]
@@ -445,7 +442,7 @@ struct Lane {
     by_arrival: BTreeMap<(Duration, u64), Place>,
 }
 
-/// All requests that may be dispatched, by class.
+/// Requests that may go.
 #[derive(Debug, Default)]
 struct Queue {
     lanes: [Lane; Class::ALL.len()],
@@ -466,14 +463,14 @@ impl Queue {
         lane.by_arrival.remove(&(request.arrival, request.sequence));
     }
 
-    /// The lowest request of the class at a place or above.
+    /// The lowest request from a place on.
     fn first_from(&self, class: Class, place: Place) -> Option<Request> {
         let lane = &self.lanes[class as usize];
         let found = lane.by_place.range((place, 0)..).next();
         found.map(|(_, request)| *request)
     }
 
-    /// The highest request of the class that begins below a place.
+    /// The highest request that begins below a place.
     fn last_below(&self, class: Class, place: Place) -> Option<Request> {
         let lane = &self.lanes[class as usize];
         let found = lane.by_place.range(..(place, 0)).next_back();
@@ -532,12 +529,12 @@ impl Growth {
 struct Limits<'a> {
     settings: &'a Settings,
     floor: Place,
-    /// Which classes, in the order of [`Class::ALL`], have a place at the device.
+    /// By class, as [`Class::ALL`].
     has_place: [bool; Class::ALL.len()],
 }
 
 impl Limits<'_> {
-    /// The classes that may join: of the same direction, and a more urgent one with a place.
+    /// The classes that may join: of one direction; a more urgent one needs a place.
     fn joining(&self, class: Class) -> impl Iterator<Item = Class> {
         let has_place = self.has_place;
         Class::ALL.into_iter().filter(move |other| {
@@ -550,12 +547,10 @@ impl Limits<'_> {
     }
 }
 
-/// The dispatch that grows from `seed`, forward and then backward, by the nearest request that
-/// does not overlap it, while all bytes with holes fit the longest transfer. Reads step over holes
-/// up to `read_gap_bytes_max`, writes over none. In C-LOOK order growth stops at the head. Takes
-/// nothing out of the queue.
+/// The dispatch that grows from `seed`, forward and then backward, by the nearest request that does
+/// not overlap it, within the longest transfer, holes included. In C-LOOK it stops at the head.
 ///
-/// Weakness: backward, of each class only the nearest request is looked at.
+/// Weakness: backward, only the nearest request of each class is looked at.
 fn grow(queue: &Queue, seed: Request, limits: &Limits<'_>) -> Growth {
     let mut growth = Growth::of(seed);
     if limits.settings.merge {
@@ -597,12 +592,10 @@ fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
     (fits && is_narrow).then_some((next, gap_bytes))
 }
 
-/// Extents that may overlap each other, and whether one overlaps any of them; the value is the
-/// end.
+/// Extents that may overlap each other, with their ends; finds whether one overlaps any.
 ///
-/// Kept by the power of two of their length: of one group only extents that begin less than twice
-/// that below the extent in question reach it. At most [`PROBES`] of a group are looked at; more
-/// are taken for a conflict.
+/// Grouped by the power of two of their length: in a group only those that begin less than twice
+/// that below an extent reach it. At most [`PROBES`] are looked at; more are taken for a conflict.
 #[derive(Debug, Default)]
 struct Spans(BTreeMap<Key, u64>);
 
@@ -673,12 +666,12 @@ impl Directions {
     }
 }
 
-/// Keeps the order of requests of one object that *conflict*: they overlap, and one of them
-/// writes. *Active* requests (queued, or at the device) never conflict. One that does stands in a
-/// single line, which moves up as active requests are done.
+/// Keeps the order of requests of one object that *conflict*: they overlap, and one writes.
+/// *Active* requests (queued, or at the device) never conflict. Others stand in a single line,
+/// which moves up as active requests are done.
 ///
 /// Weaknesses: a request may wait for one that it does not overlap, and a write for more than
-/// [`PROBES`] overlapping reads. A read that waits for a write does not make it more urgent. The
+/// [`PROBES`] overlapping reads. A read that waits for a write does not make it more urgent; the
 /// owner of a page cache does not read what it is writing.
 #[derive(Debug, Default)]
 struct Overlap {
@@ -702,8 +695,7 @@ impl Overlap {
         self.active.remove(request);
     }
 
-    /// The next of the line that may become active. To be called until `None` after each
-    /// [`Overlap::release`].
+    /// The next of the line that may become active; call until `None` after [`Overlap::release`].
     fn next_ready(&mut self) -> Option<Request> {
         let (_, request) = self.line.first_key_value()?;
         if self.active.conflict(request) {
@@ -715,7 +707,7 @@ impl Overlap {
         Some(request)
     }
 
-    /// The request in line, to be changed in what does not matter here.
+    /// The request in line, for changes that do not affect conflicts.
     fn in_line(&mut self, sequence: u64) -> Option<&mut Request> {
         self.line.get_mut(&sequence)
     }

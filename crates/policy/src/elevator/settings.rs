@@ -1,30 +1,30 @@
-//! The settings for kinds of devices.
+//! Settings for kinds of devices.
 //!
 //! | constant | value | reason |
 //! |---|---|---|
 //! | read deadline | 500 ms | what mq-deadline keeps |
 //! | write deadline | 5 s | no caller waits for write-back, but memory is held |
 //! | synchronous read | 10/10 | the class table of the ZFS device queue |
-//! | asynchronous read | 1/3 | read-ahead in long transfers needs little depth |
+//! | asynchronous read | 1/3 | long transfers need little depth |
 //! | asynchronous write | 2/10 | never stops, never takes over |
 //! | flash | all of them x 4 | many channels, no seeks |
-//! | read gap | 32 KiB, flash 0 | below 1 ms of transfer on a disk, much less than a seek |
+//! | read gap | 32 KiB, flash 0 | less than 1 ms of transfer on a disk, much less than a seek |
 
 use std::time::Duration;
 
 use super::{Class, Depth, Order, Settings};
 
-/// A read that has waited this long goes next.
+/// See [`Settings::read_deadline`].
 pub const READ_DEADLINE: Duration = Duration::from_millis(500);
-/// A write that has waited this long goes next.
+/// See [`Settings::write_deadline`].
 pub const WRITE_DEADLINE: Duration = Duration::from_secs(5);
-/// Widest hole that is read over on rotating media.
+/// Widest hole to read over on rotating media.
 pub const ROTATING_READ_GAP_BYTES_MAX: u64 = 32 << 10;
 /// Dispatches at a rotating device (native command queueing).
 pub const ROTATING_DEPTH_MAX: u32 = 32;
 /// Dispatches at a flash device.
 pub const FLASH_DEPTH_MAX: u32 = 64;
-/// How much deeper than a disk each class goes on flash.
+/// How much deeper than on a disk classes go on flash.
 pub const FLASH_DEPTH_FACTOR: u32 = 4;
 
 const DEPTHS: [Depth; Class::ALL.len()] = [depth(10, 10), depth(1, 3), depth(2, 10)];
@@ -68,7 +68,7 @@ impl Settings {
         }
     }
 
-    /// The baseline of measurements: one request at a time, as they came.
+    /// The baseline of measurements: one at a time, in order of arrival.
     #[must_use]
     pub fn plain() -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// The widest hole that a dispatch reads over; none is written over.
+    /// The widest hole; none is written over.
     pub(super) fn gap_bytes_max(&self, is_write: bool) -> u64 {
         if is_write { 0 } else { self.read_gap_bytes_max }
     }

@@ -1,8 +1,7 @@
 //! What one client may have: a token bucket, as the generic cell rate algorithm (ITU-T I.371).
 //!
 //! A payment moves the time at which everything is paid on by its cost at the rate. What is ahead
-//! of now is debt; [`BURST`] of it is allowed. What comes to no whole nanosecond is kept for the
-//! next payment.
+//! of now is debt; [`BURST`] of it is allowed.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -15,12 +14,12 @@ const SECOND: u128 = 1_000_000_000;
 #[derive(Debug, Default)]
 pub struct Bucket {
     paid_at: Duration,
-    /// Of a nanosecond, in parts of the rate.
+    /// Part of a nanosecond, times the rate, for the next payment.
     rest: u128,
 }
 
 impl Bucket {
-    /// Pays `amount` at so much a second. Returns when the next may begin.
+    /// Pays `amount` at `rate` a second. Returns when the next payment may begin.
     pub fn charge(&mut self, now: Duration, rate: NonZeroU64, amount: u64) -> Duration {
         if self.paid_at < now {
             (self.paid_at, self.rest) = (now, 0);
@@ -32,13 +31,13 @@ impl Bucket {
         self.next_at()
     }
 
-    /// When the next may begin.
+    /// When the next payment may begin.
     #[must_use]
     pub fn next_at(&self) -> Duration {
         self.paid_at.saturating_sub(BURST)
     }
 
-    /// Gives `amount` back. Returns how much time that is.
+    /// Gives `amount` back. Returns its time.
     pub fn refund(&mut self, now: Duration, rate: NonZeroU64, amount: u64) -> Duration {
         let back = duration(u128::from(amount) * SECOND / u128::from(rate.get()));
         let before = self.paid_at;
@@ -46,7 +45,7 @@ impl Bucket {
         back
     }
 
-    /// Whether not everything is paid.
+    /// Whether something is not paid.
     #[must_use]
     pub fn is_in_debt(&self, now: Duration) -> bool {
         nanoseconds(self.paid_at) > nanoseconds(now)

@@ -1,10 +1,9 @@
 //! What the clients of an export may have together: equal parts, as far as each wants its part.
 //!
-//! The clock shows how much a client has had that always wanted its part (the virtual time of
+//! The clock shows how much a client has had that always wanted its part (virtual time of
 //! generalised processor sharing: Parekh and Gallager, 1993). With `n` clients in debt it runs at
-//! the `n`th part of the rate. A payment moves its client's end on from what the clock shows, or
-//! from its last end; the connection goes on when the clock is there, and the client is not in debt
-//! any more.
+//! 1/`n` of the rate. A payment moves its client's end on, from what the clock shows or from the
+//! last end; once the clock is there, the client is out of debt and the connection goes on.
 //!
 //! ```text
 //!   rate 90     clock:  0 ───────────> 30 ──────────────> 75     A, B and C pay 30, 75 and 75
@@ -12,8 +11,8 @@
 //!   ends:                              A                  B C    B and C 45 in the 2nd
 //! ```
 //!
-//! Weaknesses: [`FLOWS_MAX`] clients are known apart; more share one part. A wait is computed as if
-//! no client came or went; one that asks again has what others left.
+//! Weaknesses: above [`FLOWS_MAX`], clients in debt share one part. A wait is computed as if no
+//! client came or went; a caller that asks again gets what others left.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU64;
@@ -26,15 +25,15 @@ pub const FLOWS_MAX: usize = 4096;
 
 const SECOND: u128 = 1_000_000_000;
 
-/// What the clock shows is counted in parts of this.
+/// Parts of a byte, or call, in what the clock shows.
 const PARTS: u128 = 1 << 32;
 
-/// What the clock shows, in parts.
+/// What the clock shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Tag(u128);
 
 impl Tag {
-    /// Where the clock is so much earlier.
+    /// Where the clock is `amount` earlier.
     #[must_use]
     pub fn less(self, amount: u64) -> Self {
         Self(self.0.saturating_sub(u128::from(amount) * PARTS))
@@ -46,15 +45,15 @@ impl Tag {
 pub struct FairClock {
     rate: u128,
     shows: u128,
-    /// When it was looked at last.
+    /// Of the last look.
     seen_at: Duration,
-    /// The clients in debt, and where that ends.
+    /// Clients in debt, and their ends.
     flows: HashMap<Client, u128>,
     ends: BTreeSet<(u128, Client)>,
 }
 
 impl FairClock {
-    /// For so much a second.
+    /// For `rate` a second.
     #[must_use]
     pub fn new(rate: NonZeroU64) -> Self {
         Self {
@@ -66,7 +65,7 @@ impl FairClock {
         }
     }
 
-    /// Lets it run until now.
+    /// Runs until now.
     fn advance(&mut self, now: Duration) {
         let mut left = nanoseconds(now.saturating_sub(self.seen_at));
         self.seen_at = self.seen_at.max(now);
@@ -93,7 +92,7 @@ impl FairClock {
         }
     }
 
-    /// A client pays. Returns what the clock shows when it has had only its part.
+    /// A client pays. Returns what the clock shows when that is paid.
     pub fn charge(&mut self, now: Duration, client: Client, amount: u64) -> Tag {
         self.advance(now);
         let is_known = self.flows.contains_key(&client);
@@ -105,7 +104,7 @@ impl FairClock {
         Tag(end)
     }
 
-    /// Where the debt of a client ends, if it has any.
+    /// Where a client's debt ends.
     pub fn end_of(&mut self, now: Duration, client: Client) -> Option<Tag> {
         self.advance(now);
         self.flows.get(&client).map(|end| Tag(*end))
@@ -130,7 +129,7 @@ impl FairClock {
         }
     }
 
-    /// How long it takes at most until the clock shows that, if no client comes.
+    /// Longest time until the clock shows `tag`, without new clients.
     pub fn wait(&mut self, now: Duration, tag: Tag) -> Duration {
         self.advance(now);
         if self.flows.is_empty() {

@@ -1,23 +1,20 @@
 //! How long must a client wait before its next call, so that it has no more than it may?
 //!
 //! Calls and bytes a second are limited, of each client and of an export that its clients share. A
-//! call's cost is known when it is answered, so calls are let through first and paid afterwards. A
+//! call's cost is known when it is answered, so calls go first and are paid afterwards; a
 //! connection that has to wait is not read. A payment gives the connection its own time, which
-//! later payments of others do not change: each comes to its turn. A new connection waits until its
-//! client has paid for all others. A client has a bucket each for calls and bytes ([`bucket`]), an
-//! export a clock for each ([`fair_clock`]).
+//! later payments of others do not change. A new connection waits until its client has paid for all
+//! others. A client has a [`bucket`] each for calls and bytes, an export a [`fair_clock`] each.
 //!
 //! ```text
 //!   call ──> answer ──> charge(client, export, cost) ──> Pass ──> wait(Pass): None, go on
 //!                                                                        Some, that long
 //! ```
 //!
-//! A client may begin [`BURST`] early. Only debts are kept: of [`CLIENTS_MAX`] clients; more share
-//! one bucket.
-//!
 //! Weaknesses: a call that costs more than a second's worth goes through. Clients that come one
 //! after the other each have their burst. Changed limits forgive debts. All exports of one
-//! connection wait together; a new connection waits for the one with the most debt.
+//! connection wait together; a new connection waits for the one with the most debt. Above
+//! [`CLIENTS_MAX`], clients in debt share one bucket.
 
 pub mod bucket;
 pub mod fair_clock;
@@ -29,7 +26,7 @@ use std::time::Duration;
 use self::bucket::Bucket;
 use self::fair_clock::{FairClock, Tag};
 
-/// So much earlier than its payments say a client may go on.
+/// A client may go on so much before everything is paid.
 pub const BURST: Duration = Duration::from_millis(100);
 
 /// Clients in debt that are known apart.
@@ -40,12 +37,12 @@ const SWEEP_EVERY: Duration = Duration::from_millis(100);
 /// A client, by its address.
 pub type Client = u128;
 
-/// An export, by a number of the caller's.
+/// An export, by the caller's number.
 pub type Export = usize;
 
 const OTHERS: Client = Client::MAX;
 
-/// What is allowed a second; nothing: without limit.
+/// What is allowed a second; `None`: without limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rates {
     /// Calls a second.
@@ -71,12 +68,12 @@ pub struct Cost {
     pub bytes: u64,
 }
 
-/// When a connection may go on. The default is that of a new one.
+/// When a connection may go on; the default of a new one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
-    /// Of the limits that it was given under; 0: of none.
+    /// Of its limits; 0: none.
     generation: u64,
-    /// When the calls of its client are paid, and when the bytes are.
+    /// When its client's calls, and bytes, are paid.
     calls_at: Duration,
     bytes_at: Duration,
     export: Option<(Export, Tags)>,
@@ -91,9 +88,9 @@ struct Tags {
 /// What limits a connection that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// What its client may have.
+    /// Its client's limit.
     Client,
-    /// What the clients of an export may have together.
+    /// That of all clients of an export.
     Export,
 }
 
@@ -121,7 +118,7 @@ pub struct Limiter {
 }
 
 impl Limiter {
-    /// So much each client may have from now on.
+    /// Sets what each client may have.
     pub fn limit_clients(&mut self, rates: Rates) {
         self.generation += 1;
         if self.rates != rates {
@@ -130,7 +127,7 @@ impl Limiter {
         }
     }
 
-    /// So much the clients of these exports may have from now on; unchanged ones go on.
+    /// Sets what the clients of these exports may have; unchanged exports keep debts.
     pub fn limit_exports(&mut self, exports: impl IntoIterator<Item = (Export, Rates)>) {
         self.generation += 1;
         let mut before = std::mem::take(&mut self.exports);
@@ -155,7 +152,7 @@ impl Limiter {
         self.rates.is_limit() || !self.exports.is_empty()
     }
 
-    /// A client pays for what it has had through an export. `pass` says when it may go on.
+    /// A client pays for what it had of an export; `pass` says when it may go on.
     pub fn charge(
         &mut self,
         now: Duration,
@@ -185,7 +182,7 @@ impl Limiter {
             };
             let other = pass.export.replace((export, tags));
             if let Some(other) = other.filter(|other| other.0 != export) {
-                // Of two exports that are waited for, one is known by its time as it is now.
+                // Of two exports, one is waited for as long as it takes now.
                 let until = now + self.wait_for_export(now, other);
                 pass.calls_at = pass.calls_at.max(until);
             }
@@ -205,7 +202,7 @@ impl Limiter {
         self.clients.entry(client).or_default()
     }
 
-    /// A new pass, or one of other limits, takes over the debts of its client.
+    /// A new pass, or one of other limits, takes over its client's debts.
     fn renew(&mut self, now: Duration, client: Client, pass: &mut Pass) {
         if pass.generation == self.generation {
             return;
@@ -231,7 +228,7 @@ impl Limiter {
         };
     }
 
-    /// A client has had fewer bytes than were paid for with this pass.
+    /// `bytes` less than were paid for were had.
     pub fn refund(
         &mut self,
         now: Duration,
@@ -257,7 +254,7 @@ impl Limiter {
         }
     }
 
-    /// How long a connection must wait, and why. It may ask again before: others may leave more.
+    /// How long to wait, and why. Asking earlier is allowed: others may leave more.
     pub fn wait(
         &mut self,
         now: Duration,

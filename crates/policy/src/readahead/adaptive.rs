@@ -1,7 +1,7 @@
 //! Adaptive read-ahead: several streams of one file, found from offsets alone.
 //!
-//! Many readers share a file, some in order, some at random, over protocols without open files. The
-//! ordered ones must find their bytes in memory; the random ones must cost nothing.
+//! Many readers share a file, in order or at random, over protocols without open files. The ordered
+//! ones must find their bytes in memory; the random ones must cost nothing.
 //!
 //! ```text
 //!             belongs to a stream? ──yes──> it moves on: window, marker, release (stream, stride)
@@ -15,20 +15,18 @@
 //! - An access belongs to the stream with the nearest position behind it, if it lies in its window,
 //!   or beyond by less than 1/4 of the way. So interleaved streams keep their windows (ZFS: up to
 //!   8).
-//! - A new stream up to 16 MiB ahead of a silent one is that reader after a skip, and takes over
-//!   its distance.
-//! - A marker that belongs to no stream is of one that lost its place: the stream begins there
-//!   again.
+//! - A new stream up to 16 MiB ahead of a silent one is that reader after a skip, and keeps its
+//!   distance.
+//! - At a marker of no stream, one that lost its place begins again.
 //! - A place is free when its stream reached the end of the file, was silent for 1 s, or may be
 //!   chance. Without a free place no stream begins.
-//! - Backward streams are forward streams in a mirrored file ([`Space`]).
-//! - Where files lie apart, each plan is cut at both ends of the reader's file.
+//! - Backward streams are forward ones in a mirrored file ([`Space`]).
+//! - Where files lie apart, plans are cut at both ends of the reader's file.
 //!
 //! **Recent reads.** The last 32 reads of no stream are kept in a ring. A read that begins where
-//! one of them ended, or in its last unit, is the second of a stream. Two reads in a row that each
-//! end where the one before began are a backward stream; one is not enough, as threads that share a
-//! file swap their reads. Parts of one read have the same time and meet at a page boundary, up to 1
-//! MiB.
+//! one of them ended, or in its last unit, is the second of a stream. Two in a row that each end
+//! where the one before began are a backward stream; one is not enough, as threads that share a
+//! file swap their reads. Parts of one read have one time and meet at a page boundary, up to 1 MiB.
 //!
 //! Weaknesses: hits are not reported, so positions are as old as the last marker, and readers
 //! inside one window look like one. More than 32 readers that begin at once push each other out.
@@ -47,14 +45,13 @@ use super::stream::{Relation, Stream, Touch};
 use super::stride::{Stride, Vote, is_dense};
 use super::{Access, AccessKind, Counts, Feedback, Plan};
 
-/// A backward batch is asked for in so many pieces, the last one first.
+/// Pieces of a backward batch, the last one first.
 const BACKWARD_PIECES: u64 = 4;
-/// Reads that belong to no stream, and are remembered.
 const RECENT_MAX: usize = 32;
-/// So many steps down in a row make a backward stream.
+/// Steps down in a row that make a backward stream.
 const DESCENTS_MIN: u8 = 2;
 
-/// The file, or its mirror: offset `x` is `mirror - x`; the mirror is whole pages.
+/// The file, or its mirror of whole pages: offset `x` is `mirror - x`.
 #[derive(Clone, Copy, Debug)]
 struct Space {
     settings: Settings,
@@ -102,7 +99,7 @@ impl Space {
             .checked_sub(1)
     }
 
-    /// Feedback as it is seen here. Of refused bytes `offset` is where the plan was cut.
+    /// Of refused bytes `offset` is where the plan was cut.
     fn feedback(&self, feedback: Feedback) -> Feedback {
         match feedback {
             Feedback::Refused { offset } if self.is_mirrored => Feedback::Refused {
@@ -134,7 +131,7 @@ impl Space {
         Plan {
             fetch,
             along: plan.along,
-            // The page that begins at the marker in the mirror ends there in the file.
+            // The page that begins at the marker in the mirror ends there.
             marker: plan.marker.and_then(|marker| self.byte(marker)),
             release: plan.release.and_then(turn),
         }
@@ -152,15 +149,14 @@ struct Recent {
 
 #[derive(Clone, Copy, Debug)]
 enum Found {
-    /// The second of a stream that began with this.
+    /// The second of a stream, which began with this.
     Forward(Recent),
-    /// This read, whole: the third of a backward stream.
+    /// The third of a backward stream: this read, whole.
     Backward(Recent),
-    /// A further part of a read, or the same again.
+    /// A further part of a read, or a repetition.
     Same,
-    /// The second of what may be a backward stream.
+    /// Perhaps the second of a backward stream.
     Descent,
-    /// Nothing.
     New,
 }
 
@@ -196,7 +192,7 @@ impl RecentReads {
         self.descend(place, settings).unwrap_or(Found::New)
     }
 
-    /// A further part of a read, or one that was seen before. An unused place ends at 0.
+    /// A further part of a read, or a repetition. An unused place ends at 0.
     fn again(&mut self, touch: &Touch, settings: &Settings) -> Option<Found> {
         let part = |recent: &Recent| {
             recent.seen == touch.now
@@ -218,7 +214,7 @@ impl RecentReads {
         Some(self.descend(place, settings).unwrap_or(Found::Same))
     }
 
-    /// Whether the read in `place` ends where another begins, whose count it takes over.
+    /// Whether the read in `place` ends where another began, to count on.
     fn descend(&mut self, place: usize, settings: &Settings) -> Option<Found> {
         let read = *self.ring.get(place)?;
         let above = self.ring.iter_mut().find(|above| {
@@ -260,7 +256,7 @@ impl Place {
     }
 }
 
-/// Adaptive read-ahead. See the module.
+/// See the module.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     settings: Settings,
@@ -275,7 +271,7 @@ pub struct Adaptive {
 }
 
 impl Adaptive {
-    /// Settings that do not fit together are taken to the nearest that do.
+    /// Takes the nearest settings that fit together.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let settings = settings.normalised();
@@ -292,7 +288,7 @@ impl Adaptive {
         }
     }
 
-    /// The settings it goes by.
+    /// The settings taken.
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
@@ -344,7 +340,7 @@ impl Adaptive {
                 self.counts.random += 1;
                 return Plan::default();
             }
-            // The beginnings of files that are read whole are no stride.
+            // Beginnings of files that are read whole are no stride.
             Found::New if self.settings.begins(touch.offset) && is_whole(touch) => {
                 self.counts.random += 1;
                 return Plan::default();
@@ -370,7 +366,7 @@ impl Adaptive {
         }
     }
 
-    /// A touch that a strided stream would take, unless it goes on with the read before it.
+    /// A touch of a stride, unless it goes on with the read before it.
     fn strided_or_adjacent(&mut self, index: usize, relation: Relation, touch: &Touch) -> Plan {
         if touch.kind == AccessKind::Miss {
             match self.recent.take(touch, &self.settings) {
@@ -396,7 +392,7 @@ impl Adaptive {
         self.settle(Place::Stream(Way::Forward, stream), skipped, touch)
     }
 
-    /// The third read of a backward stream, which may have come in parts.
+    /// The third read of a backward stream; it may have come in parts.
     fn third(&mut self, recent: &Recent, touch: &Touch) -> Plan {
         let (offset, end) = (recent.start, recent.end);
         let whole = Touch {
@@ -407,7 +403,7 @@ impl Adaptive {
         self.first(Way::Backward, 0, &whole)
     }
 
-    /// A stream that begins with this touch, as that is seen in its direction.
+    /// A stream that begins with this touch.
     fn first(&mut self, way: Way, gap: u64, touch: &Touch) -> Plan {
         let space = self.spaces[way as usize];
         let Touch { offset, end, .. } = space.touch(touch);
@@ -436,7 +432,7 @@ impl Adaptive {
         self.first(way, gap, touch)
     }
 
-    /// The silent stream behind the beginning of a new one, which may be its reader.
+    /// The silent stream behind a new one, which may be its reader.
     fn skipped(&self, recent: &Recent, touch: &Touch) -> Option<usize> {
         let behind = |place: &Place| match place {
             Place::Stream(Way::Forward, stream) => {
@@ -470,8 +466,8 @@ impl Adaptive {
         self.go_on(index, Relation::Inside(0), touch)
     }
 
-    /// A free place, or that of a finished stream, a doubtful stride, a silent stream, or one that
-    /// may be chance; of several the one that has been silent longest.
+    /// A free place, else the longest silent of the first kind there is: finished streams, doubtful
+    /// strides, silent streams, streams that may be chance.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
@@ -502,7 +498,7 @@ impl Adaptive {
         nearest.map(|(_, place)| place)
     }
 
-    /// Tells of an access and asks what to do.
+    /// Notes an access. Returns what to do.
     pub fn access(&mut self, access: &Access) -> Plan {
         let end = access
             .offset
@@ -549,12 +545,12 @@ impl Adaptive {
         plan
     }
 
-    /// Tells that the object is gone that began here: another one may begin there.
+    /// The object that began at `start` is gone; another may begin there.
     pub fn gone(&mut self, start: u64) {
         self.scattered.gone(start);
     }
 
-    /// Tells what became of an earlier plan.
+    /// Notes what became of a plan.
     pub fn feedback(&mut self, feedback: Feedback) {
         let counts = &mut self.counts;
         let offset = match feedback {
@@ -584,7 +580,7 @@ impl Adaptive {
         }
     }
 
-    /// What has happened so far.
+    /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts

@@ -4,8 +4,8 @@
 //! each time has read the file before; one that begins so fills memory for a reader of the first
 //! line.
 //!
-//! **Latency** is the least time of an answer in this minute and the one before, as most of the
-//! time may be spent behind other requests, perhaps our own.
+//! **Latency** is the least time of an answer in this minute and the one before: others may have
+//! waited behind requests.
 //!
 //! **Distance.** What came between two waits of a stream tells how much comes in the time of one
 //! answer (Little's law); the distance goes to eight times that:
@@ -19,13 +19,13 @@
 //!
 //! - While the window limits the stream, it is eight times as long after each round trip: 50 MB
 //!   after three. Once bandwidth does, the product stays the same.
-//! - Less than 1/2 of the time of an answer is too short to judge by, and no path is taken for one
-//!   of more than [`RATE_MAX`].
-//! - A window is never longer than eight times what the stream has read.
-//! - An unknown path is taken to carry 10 Gbit/s; where that asks for more than the usual distance,
-//!   streams begin with eight times their request instead of four.
-//! - What streams needed is learnt: others may go to 32 times what they have read without having
-//!   been late. Waste and refused memory halve it.
+//! - Less than 1/2 of the time of an answer is too short to judge by, and a path is taken for one
+//!   of at most [`RATE_MAX`].
+//! - A window is at most eight times what the stream has read.
+//! - An unknown path is taken for one of 10 Gbit/s; where that asks for more than the usual
+//!   distance, streams begin with eight times their request, not four.
+//! - What streams needed is learnt: others may go to 32 times what they have read before they are
+//!   late. Waste and refused memory halve it.
 //!
 //! Weaknesses: where answers take very different times, the least is too short. A stream that never
 //! lets the queue run empty for two minutes measures its own queue.
@@ -34,15 +34,15 @@ use std::time::Duration;
 
 use super::settings::LATENCY_TIMES;
 
-/// Bytes per second, at most, that are taken for true at once.
+/// The highest rate, in bytes per second, that one measurement shows.
 const RATE_MAX: u64 = 512 << 20;
 const NANOSECONDS: u128 = 1_000_000_000;
-/// What an unknown path is taken to carry.
+/// Of an unknown path.
 const BYTES_PER_SECOND: u128 = 1_250_000_000;
 /// Longer than a burst of requests.
 const EPOCH: Duration = Duration::from_mins(1);
 
-/// The least time of an answer lately. See the module.
+/// The least time of an answer lately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LeastLatency {
     began: Duration,
@@ -51,7 +51,7 @@ pub struct LeastLatency {
 }
 
 impl LeastLatency {
-    /// An answer took `took`, and came at `now`, which never goes back.
+    /// An answer took `took` and came at `now`, which never goes back.
     pub fn note(&mut self, took: Duration, now: Duration) {
         let age = now.saturating_sub(self.began);
         if age >= EPOCH {
@@ -62,7 +62,7 @@ impl LeastLatency {
         self.present = Some(self.present.map_or(took, |least| least.min(took)));
     }
 
-    /// The least time, if there was an answer.
+    /// The least time; `None` before the first answer.
     #[must_use]
     pub fn least(&self) -> Option<Duration> {
         match (self.present, self.before) {
@@ -72,7 +72,7 @@ impl LeastLatency {
     }
 }
 
-/// The distance at a latency until a stream has shown it.
+/// The distance at a latency before a stream has shown it.
 pub(super) fn supposed(latency: Duration) -> u64 {
     let way = latency.as_nanos() * BYTES_PER_SECOND / NANOSECONDS;
     u64::try_from(way * u128::from(LATENCY_TIMES)).unwrap_or(u64::MAX)
@@ -89,7 +89,7 @@ impl Pace {
         Self { position, seen }
     }
 
-    /// The distance that a stream at `position` needs, if it is not too early to say.
+    /// The distance that a stream at `position` needs; `None`: too early to say.
     pub(super) fn needed(&self, position: u64, now: Duration, latency: Duration) -> Option<u64> {
         let came = self.came_in(latency, position, now, latency)?;
         let most = u128::from(RATE_MAX) * latency.as_nanos() / NANOSECONDS;
@@ -97,7 +97,7 @@ impl Pace {
         Some(came.saturating_mul(LATENCY_TIMES))
     }
 
-    /// Bytes per second, if it is not too early to say.
+    /// Bytes per second; `None`: too early to say.
     pub(super) fn rate(&self, position: u64, now: Duration, latency: Duration) -> Option<u64> {
         self.came_in(Duration::from_secs(1), position, now, latency)
     }

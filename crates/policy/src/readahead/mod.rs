@@ -16,12 +16,12 @@ pub use settings::Settings;
 
 use settings::WASTE_DIVISOR;
 
-/// How an access found its bytes. One that found all, and no marker, is not reported.
+/// How an access found its bytes; one that found all, and no marker, is not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
-    /// At least one byte was not in memory and not on its way.
+    /// A byte was neither in memory nor on its way.
     Miss,
-    /// A byte that read-ahead requested was still on its way.
+    /// A byte of read-ahead was still on its way.
     Late,
     /// The first byte of a page with a [`Plan::marker`] was touched.
     Marker,
@@ -35,7 +35,7 @@ impl AccessKind {
     }
 }
 
-/// One read, or the part of it in one page.
+/// One read, or its part in one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// First byte.
@@ -44,27 +44,25 @@ pub struct Access {
     pub length: u64,
     /// How it found its bytes.
     pub kind: AccessKind,
-    /// What read-ahead may request now, over all streams of the cache.
+    /// What read-ahead may request now, for all streams.
     pub budget_bytes: u64,
-    /// What may come along with reads at random now: memory for it, and 0 while anything that was
-    /// fetched ahead is on its way.
+    /// Memory for what comes along with reads at random; 0 while read-ahead is on its way.
     pub spare_bytes: u64,
-    /// Never goes back. Parts of one read carry the same time.
+    /// Never goes back; the same for all parts of one read.
     pub now: Duration,
-    /// Where the reader's file lies, if known. Nothing outside is requested until a reader has
-    /// gone there, and nothing at all where files lie apart ([`Settings::file_alignment_bytes`]).
+    /// The reader's file, if known. Nothing outside is requested until a reader goes there, or ever
+    /// where files lie apart ([`Settings::file_alignment_bytes`]).
     pub bounds: Option<Bounds>,
-    /// The least time of an answer lately; `None`: not known, or more requests at a time gain
-    /// nothing.
+    /// The least time of an answer lately; `None`: not known, or parallel requests gain nothing.
     pub latency: Option<Duration>,
 }
 
-/// Where a file lies on a device of many files.
+/// A file on a device of many files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Its first byte.
+    /// First byte.
     pub start: u64,
-    /// The byte after its last.
+    /// The byte after the last.
     pub end: u64,
 }
 
@@ -77,26 +75,26 @@ impl Bounds {
     }
 }
 
-/// What became of bytes that a plan asked for.
+/// What became of planned bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feedback {
-    /// They were read before they were evicted.
+    /// Read before they were evicted.
     Useful {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// They were evicted unread.
+    /// Evicted unread.
     Wasted {
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u64,
     },
-    /// There was no memory for the rest of the plan.
+    /// No memory for the rest of the plan.
     Refused {
-        /// First byte that was not fetched.
+        /// First byte not fetched.
         offset: u64,
     },
 }
@@ -113,8 +111,7 @@ impl Judged {
         self.fade(recent);
     }
 
-    /// Bytes were evicted unread. True, and all is forgotten, when that is too much of at least
-    /// `least`.
+    /// True, and all is forgotten, when too much of at least `least` was evicted unread.
     fn wasted(&mut self, bytes: u64, least: u64, recent: u64) -> bool {
         self.wasted = self.wasted.saturating_add(bytes);
         let judged = self.wasted.saturating_add(self.useful);
@@ -137,18 +134,18 @@ impl Judged {
 /// What to do after an access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Bytes to fetch, in the order of their need. The caller skips what is in memory.
+    /// Bytes to fetch, the most needed first, with those in memory.
     pub fetch: Vec<Range<u64>>,
-    /// Bytes to fetch that are of no stream.
+    /// Bytes to fetch for no stream.
     pub along: Option<Range<u64>>,
-    /// The page to report as [`AccessKind::Marker`] when it is touched.
+    /// The page whose touch is a [`AccessKind::Marker`].
     pub marker: Option<u64>,
-    /// Bytes that the stream will not want again (free-behind).
+    /// Bytes that the stream will not want again.
     pub release: Option<Range<u64>>,
 }
 
 impl Plan {
-    /// Cuts at `within`; whether that changed anything.
+    /// Cuts at `within`; whether anything to fetch was outside.
     fn cut(&mut self, within: &Range<u64>) -> bool {
         let outside = |range: &Range<u64>| range.start < within.start || range.end > within.end;
         let cut = |range: &Range<u64>| {
@@ -165,12 +162,12 @@ impl Plan {
     }
 }
 
-/// What a policy has seen and done.
+/// What happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Accesses that went on with a stream.
+    /// Accesses of a stream.
     pub sequential: u64,
-    /// Accesses that belonged to no stream.
+    /// Accesses of no stream.
     pub random: u64,
     /// Streams begun.
     pub streams: u64,
@@ -178,30 +175,30 @@ pub struct Counts {
     pub plans: u64,
     /// Bytes asked for.
     pub planned_bytes: u64,
-    /// Accesses that found their bytes on the way.
+    /// Accesses to bytes on their way.
     pub late: u64,
-    /// Bytes that were evicted unread.
+    /// Bytes evicted unread.
     pub wasted_bytes: u64,
     /// Plans cut for want of memory.
     pub refused: u64,
-    /// Streams that go backward, among those begun.
+    /// Those that go backward.
     pub backward: u64,
-    /// Streams that go in strides, among those begun.
+    /// Those that go in strides.
     pub strides: u64,
-    /// Forward skips of streams.
+    /// Forward skips in streams.
     pub skips: u64,
-    /// Streams not begun for want of a place.
+    /// Streams without a place.
     pub crowded: u64,
     /// Plans cut or put off by the budget.
     pub budget_cuts: u64,
-    /// Distances grown because of being late.
+    /// Distances grown as a stream was late.
     pub grown: u64,
-    /// Distances shrunk because of waste.
+    /// Distances shrunk as bytes were wasted.
     pub shrunk: u64,
     /// Plans cut at the end of a file.
     pub bounded: u64,
-    /// Plans cut or dropped where files lie apart.
+    /// Plans cut where files lie apart.
     pub outside: u64,
-    /// Streams without bounds, as their readers went into the next file.
+    /// Streams whose readers went into the next file.
     pub unbound: u64,
 }

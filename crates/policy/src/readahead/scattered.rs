@@ -1,25 +1,25 @@
 //! Reads at random of an object at the end of a long path.
 //!
-//! **Problem.** Such a read waits for one answer, whatever its length: 200 of them in an object of
-//! 100 MiB, 50 ms away, take ten seconds, in which all of it could have come many times.
+//! **Problem.** Such a read waits for one answer, whatever its length: 200 in an object of 100 MiB,
+//! 50 ms away, take ten seconds, in which all of it could have come many times.
 //!
-//! **Rule.** Reads at random bring the rest of the object along, in order and piece by piece:
+//! **Rule.** Such reads bring the rest of the object along, in order and piece by piece:
 //!
 //! ```text
 //!   reads of no stream   1 2 3 4 5 6 7 8   9    10    11     12
 //!   pieces               . . . . . . . [#] [##] [####] [########] [################] --> the end
 //! ```
 //!
-//! - A piece is as long as all that came before, the reads themselves included. So a few reads cost
-//!   little, and after less than 30 all of 100 MiB is there.
-//! - A piece is requested when nothing read ahead is on its way any more. So a narrow path carries
-//!   one piece beside the reads, and a broad one as many as there are reads.
-//! - The rest must fit into the memory that such pieces may have. What was evicted unread ends it
-//!   for its object, and of the objects read last nothing is fetched a second time.
-//! - Nearer than [`LATENCY_MIN`] a read costs no more than its share of the pieces would.
+//! - A piece is as long as all that came before, the reads included: a few reads cost little, and
+//!   after less than 30 all of 100 MiB is there.
+//! - A piece is requested when no read-ahead is on its way: a narrow path carries one piece beside
+//!   the reads, a broad one as many as there are reads.
+//! - The rest must fit into the memory for pieces. What was evicted unread ends it for its object;
+//!   of the objects read last nothing is fetched twice.
+//! - Nearer than [`LATENCY_MIN`] a read costs less than its share of the pieces.
 //!
-//! Weaknesses: reads that stay in one part of an object bring all of it. Where bytes cost money and
-//! requests do not, this is dearer. One piece at a time is on its way for all objects together.
+//! Weaknesses: reads in one part of an object bring all of it. Where bytes cost money and requests
+//! do not, this is dearer. All objects together have one piece on its way.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -27,11 +27,9 @@ use std::time::Duration;
 use super::settings::{Settings, down, up};
 use super::stream::Touch;
 
-/// The shortest path.
 const LATENCY_MIN: Duration = Duration::from_millis(1);
-/// So many reads are taken for chance.
+/// Fewer reads are taken for chance.
 const READS_MIN: u32 = 8;
-/// Objects that are remembered.
 const OBJECTS_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +43,15 @@ struct Object {
     is_over: bool,
 }
 
-/// Objects that are read at random. See the module.
+/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scattered {
-    /// The one read last is the last one.
+    /// In the order of their last reads.
     objects: Vec<Object>,
 }
 
 impl Scattered {
-    /// A read of no stream missed. Returns the piece to fetch, if the rest of the object fits into
-    /// `spare_bytes`.
+    /// A read of no stream missed. Returns the piece to fetch.
     pub(super) fn miss(
         &mut self,
         touch: &Touch,
@@ -79,7 +76,7 @@ impl Scattered {
         (length > 0).then_some(start..start + length)
     }
 
-    /// Bytes were evicted unread: the rest of their object is not worth its memory.
+    /// Bytes were evicted unread.
     pub(super) fn wasted(&mut self, offset: u64) {
         let below = self.objects.iter_mut().filter(|one| one.start <= offset);
         if let Some(object) = below.max_by_key(|one| one.start)
@@ -89,12 +86,12 @@ impl Scattered {
         }
     }
 
-    /// The object that begins here is gone, and another one may.
+    /// The object that begins at `start` is gone; another may begin there.
     pub(super) fn gone(&mut self, start: u64) {
         self.objects.retain(|one| one.start != start);
     }
 
-    /// What is known of the object that begins at `start`.
+    /// Takes out the object that begins at `start`, or a new one.
     fn take(&mut self, start: u64) -> Object {
         if let Some(index) = self.objects.iter().position(|one| one.start == start) {
             return self.objects.remove(index);

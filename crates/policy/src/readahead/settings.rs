@@ -12,7 +12,7 @@
 //!   at full speed after eight steps. Above, 64 MiB cover 64 ms at 1 GiB/s.
 //! - A batch is 1/2 of a distance; at a server a block. Flash: 512 KiB cost nothing extra. Rotating
 //!   media: to spend 0.8 of its time on data, a DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row, a disk
-//!   (200 MB/s, 12 ms) 9.6 MB; 4 MiB is between. They end at 16 MiB, as all others wait for it.
+//!   (200 MB/s, 12 ms) 9.6 MB; 4 MiB is between. They end at 16 MiB, as others wait for all of it.
 
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ const MIB: u64 = 1024 * KIB;
 pub const PAGE_BYTES: u64 = 64 * KIB;
 /// Bytes of the smallest fetch.
 pub const UNIT_BYTES: u64 = 4 * KIB;
-/// Where doubling ends.
+/// End of doubling.
 pub const DISTANCE_BYTES_MIN: u64 = 4 * MIB;
-/// Where growth ends on flash.
+/// End of growth on flash.
 pub const DISTANCE_BYTES_MAX: u64 = 64 * MIB;
-/// Where growth ends on rotating media.
+/// End of growth on rotating media.
 pub const DISTANCE_BYTES_MAX_ROTATING: u64 = 16 * MIB;
 /// Least bytes of a batch on flash.
 pub const BATCH_BYTES_MIN: u64 = 512 * KIB;
@@ -37,28 +37,25 @@ pub const BATCH_BYTES_MIN: u64 = 512 * KIB;
 pub const BATCH_BYTES_MIN_ROTATING: u64 = 4 * MIB;
 /// Streams of one file.
 pub const STREAMS_MAX: usize = 8;
-/// So far ahead an access may still belong to a stream.
+/// How far ahead of a stream an access may belong to it.
 pub const REORDER_BYTES: u64 = 16 * MIB;
-/// What free-behind leaves for a reader that steps back.
+/// What free-behind leaves to a reader that steps back.
 pub const BACK_SEEK_BYTES: u64 = MIB;
-/// After this silence a stream loses its place.
+/// After this silence a stream may lose its place.
 pub const IDLE_REUSE: Duration = Duration::from_secs(1);
-/// After this silence its speed is not known any more.
+/// After this silence a stream's speed is not known any more.
 pub const IDLE_FORGET: Duration = Duration::from_secs(2);
 
-/// A stream begins with this many times its request.
+/// The first distance of a stream, in requests.
 pub(super) const START_REQUESTS: u64 = 4;
-/// With latency: growth in each round trip.
+/// Growth in each round trip.
 pub(super) const LATENCY_TIMES: u64 = 8;
-/// The same with what other streams learnt.
+/// The same by what other streams learnt.
 pub(super) const LEARNT_TIMES: u64 = 32;
-/// Late growth is one part in this many.
 pub(super) const LATE_GROWTH_DIVISOR: u64 = 8;
-/// One wasted byte in this many shrinks a distance.
 pub(super) const WASTE_DIVISOR: u64 = 4;
-/// A gap up to this part of the way is bridged.
 pub(super) const HOLE_DIVISOR: u64 = 4;
-/// One read may come in parts; more than this in a row is a stream.
+/// The parts of one read; more in a row is a stream.
 pub(super) const READ_BYTES_MAX: u64 = MIB;
 
 const STREAMS_LIMIT: usize = 64;
@@ -82,29 +79,29 @@ const _: () = assert!(IDLE_REUSE.as_nanos() < IDLE_FORGET.as_nanos());
 pub struct Settings {
     /// Bytes of the file or device.
     pub length_bytes: u64,
-    /// Bytes of a cache page, a power of two: windows end and markers lie there.
+    /// Bytes of a cache page, a power of two; windows end, and markers lie, at pages.
     pub page_bytes: u64,
     /// Bytes of the smallest fetch, a power of two, at most a page.
     pub unit_bytes: u64,
-    /// Where doubling of the distance ends.
+    /// End of doubling of the distance.
     pub distance_bytes_min: u64,
-    /// Where growth of the distance ends.
+    /// End of growth of the distance.
     pub distance_bytes_max: u64,
-    /// Least bytes of a batch of a grown stream.
+    /// Least bytes of a grown stream's batch.
     pub batch_bytes_min: u64,
-    /// Windows go on by blocks of so many bytes, else by 1/2 of a distance.
+    /// Steps of windows; `None`: 1/2 of a distance.
     pub block_bytes: Option<u64>,
-    /// Files begin at multiples of so many bytes and lie apart; the rest is never requested.
-    /// Without it, files may follow each other.
+    /// Files begin at multiples of this and lie apart; the rest is never requested. `None`: files
+    /// may follow each other.
     pub file_alignment_bytes: Option<u64>,
-    /// Streams of this file.
+    /// Streams of one file.
     pub streams_max: usize,
-    /// Reads at random bring the rest of their object along, where it is far.
+    /// Reads at random bring along the rest of an object that is far away.
     pub brings_along: bool,
 }
 
 impl Settings {
-    /// For a medium without seeks.
+    /// For media without seeks.
     #[must_use]
     pub const fn flash(length_bytes: u64) -> Self {
         Self {
@@ -141,7 +138,7 @@ impl Settings {
         let power = |bytes: u64| bytes.clamp(1, PAGE_BYTES_LIMIT).next_power_of_two();
         self.page_bytes = power(self.page_bytes);
         self.unit_bytes = power(self.unit_bytes).min(self.page_bytes);
-        // The last partial page of 2^64 bytes could not be rounded up.
+        // The last page of 2^64 bytes cannot be rounded up.
         self.length_bytes = self.length_bytes.min(down(u64::MAX, self.page_bytes));
         let block = |bytes: u64| up(bytes.clamp(1, PAGE_BYTES_LIMIT), self.page_bytes);
         self.block_bytes = self.block_bytes.map(block);
@@ -162,7 +159,7 @@ impl Settings {
         offset == 0 || self.file_alignment_bytes.is_some_and(at)
     }
 
-    /// The file at `offset`, where files lie apart; if not known, up to where the next may begin.
+    /// Where files lie apart, the file at `offset`; if not known, until where the next may begin.
     pub(super) fn file(&self, offset: u64, known: Option<Bounds>) -> Option<Bounds> {
         let alignment = self.file_alignment_bytes?;
         let start = offset - offset % alignment;
@@ -177,12 +174,12 @@ impl Settings {
     }
 }
 
-/// The multiple of `unit`, a power of two, at or below `value`.
+/// The multiple of a power of two at or below `value`.
 pub(super) const fn down(value: u64, unit: u64) -> u64 {
     value & !(unit - 1)
 }
 
-/// The multiple of `unit`, a power of two, at or above `value`, or the last there is.
+/// The multiple of a power of two at or above `value`, or the last.
 pub(super) const fn up(value: u64, unit: u64) -> u64 {
     down(value.saturating_add(unit - 1), unit)
 }

@@ -1,7 +1,7 @@
-//! One stream that reads on without gaps: its window, its distance and its marker.
+//! One stream without gaps: its window, its distance and its marker.
 //!
 //! The reader must never wait, the device must get large contiguous requests, and memory must not
-//! be filled in vain. Ordinary hits are not reported, as that costs time.
+//! be filled in vain. Hits are not reported, as that costs time.
 //!
 //! ```text
 //!   released    back seek   position     marker            window_end
@@ -13,25 +13,25 @@
 //! When the reader touches the page of the marker, the window grows to `position + distance`, by at
 //! least 1/2 of it, and the marker moves on.
 //!
-//! - The distance doubles at each step up to the grown distance (`Settings`), then grows by 1/8
+//! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by 1/8
 //!   when a byte was touched before it had come, but not for bytes on their way when it grew last;
 //!   with latency it grows at once (`bandwidth_delay.rs`).
-//! - By blocks (`block_bytes`), the next one is requested when the reader enters one; a young
-//!   stream's distance is four times what it has read in order.
+//! - By blocks (`block_bytes`), the next is requested when the reader enters one; a young stream's
+//!   distance is four times what it has read in order.
 //! - Waste above 1/4, or refused memory, halves the distance and ends the doubling.
-//! - After a miss inside the window it begins anew. That counts as late unless bytes were wasted or
-//!   refused since the last quiet step; a second one in a row halves the distance.
+//! - After a miss inside it the window begins anew. The miss counts as late unless bytes were
+//!   wasted or refused since the last quiet step; a second in a row halves the distance.
 //! - Free-behind names what lies behind the position of the step before, less the back seek.
 //! - A window ends at the bound of the reader's file. A reader that goes straight on, or crosses
 //!   twice, takes files as they lie (cpio), without bounds; not where files lie apart.
-//! - A budget too small for 1/2 of a batch puts the step off to the middle of what is left.
+//! - A budget below 1/2 of a batch puts the step off to the middle of what is left.
 //!
-//! Streams know ascending offsets; backward ones live in a mirrored space (`adaptive.rs`).
+//! Backward streams live in a mirrored space (`adaptive.rs`).
 //!
 //! # Whether a stream is one
 //!
 //! Of a thousand random reads among sixteen thousand blocks, two begin where another ended. A
-//! window that follows chance hits would grow until the file is fetched whole.
+//! window that follows chance would grow until the whole file is fetched.
 //!
 //! ```text
 //!       position         next page          page         window_end
@@ -41,8 +41,8 @@
 //!
 //! A reader in order touches the position, the beginning of a page, or the end of the window; a
 //! late read may have overtaken one other; the `gap` of a dense stride belongs to the read behind
-//! it. Of random reads of 4 KiB 15 in 16 hit anywhere. Two touches in order, or four among reads
-//! elsewhere, prove a stream; each one anywhere takes some of it back. Until then such a touch only
+//! it. Of random reads of 4 KiB, 15 in 16 hit anywhere. Two touches in order, or four among reads
+//! elsewhere, prove a stream; each one anywhere takes some of it back. Until then a touch anywhere
 //! moves the marker to the next page, and the stream gives its place to a new one that finds no
 //! other.
 //!
@@ -58,17 +58,16 @@
 //!                         r1 > 9/8 r0      r2 < 9/8 r1; for sixteen rounds
 //! ```
 //!
-//! A round is four times late; its best rate counts. Growth by 1/2 that brings no eighth is taken
-//! back for [`ROUNDS_KEPT`] rounds or until the rate halves. Only servers are judged, where windows
-//! go by blocks: on a disk of 3 GB/s growth brought 8 %.
+//! A round is four times late; its best rate counts. Only servers are judged, where windows go by
+//! blocks: on a disk of 3 GB/s growth brought 8 %. A rate halved ends the sixteen rounds early.
 //!
 //! # Weaknesses
 //!
-//! A device of unknown latency that is slower than its reader takes the distance to the maximum.
-//! What lies behind the last step is never released. Where seeks are dear and all fits into the
-//! cache, a disc read out of order is faster without bounds. A reader that leaves out beginnings of
-//! pages at unequal distances has one window. Among random reads a new reader can lose its place,
-//! and begins again at its marker.
+//! A device of unknown latency, slower than its reader, takes the distance to the maximum. What
+//! lies behind the last step is never released. Where seeks are dear and all fits into the cache, a
+//! disc read out of order is faster without bounds. A reader that leaves out beginnings of pages at
+//! unequal distances has one window. Among random reads a new reader can lose its place, and begins
+//! again at its marker.
 
 #[cfg(test)]
 mod tests;
@@ -83,24 +82,22 @@ use super::settings::{
 };
 use super::{AccessKind, Bounds, Counts, Feedback, Judged, Plan};
 
-/// A reader that crossed so many bounds takes files as they lie.
+/// Bounds crossed by a reader that takes files as they lie.
 const CROSSINGS_MAX: u8 = 2;
 /// Pages of the first distance without bounds.
 const UNBOUND_PAGES: u64 = 4;
-/// What proves a stream.
 const PROOF_MIN: u8 = 4;
-/// A touch in order that comes straight after the one before.
+/// Of a touch in order straight after the one before.
 const PROOF_STRAIGHT: u8 = 2;
-/// One after accesses elsewhere.
+/// Of one after accesses elsewhere.
 const PROOF: u8 = 1;
-/// Times late that make a round.
+/// Times late in a round.
 const ROUND_TIMES: u8 = 4;
-/// The rate has to grow by one part in this many.
 const GAIN_DIVISOR: u64 = 8;
-/// Rounds after which a longer distance is tried again.
+/// Rounds before a longer distance is tried again.
 const ROUNDS_KEPT: u8 = 16;
 
-/// A part of a file and how it was found, in the space of the stream.
+/// An access, in the space of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Touch {
     pub offset: u64,
@@ -108,11 +105,11 @@ pub(super) struct Touch {
     pub kind: AccessKind,
     pub budget_bytes: u64,
     pub now: Duration,
-    /// When the access before this one was reported.
+    /// Of the access before this one.
     pub previous: Duration,
     pub bounds: Option<Bounds>,
     pub latency: Option<Duration>,
-    /// The distance that streams of this device have needed.
+    /// The distance that others have needed.
     pub learnt: u64,
 }
 
@@ -121,7 +118,7 @@ impl Touch {
         self.bounds.map(|bounds| bounds.end)
     }
 
-    /// The distance that a stream of this device may need.
+    /// The distance that a stream may need.
     pub(super) fn needed(&self) -> u64 {
         self.latency.map_or(0, supposed).max(self.learnt)
     }
@@ -130,7 +127,7 @@ impl Touch {
 /// How a touch lies to a stream; the smaller, the nearer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Relation {
-    /// At the position or in the window, so many bytes on.
+    /// At the position or in the window, by so many bytes.
     Inside(u64),
     /// Beyond the window by less than 1/4 of the way.
     Skip(u64),
@@ -142,9 +139,8 @@ pub(super) enum Relation {
 enum Order {
     /// At the position, or behind a read that was overtaken.
     Next,
-    /// Over the beginning of a page, or the end of the window.
+    /// Over the beginning of a page or the end of the window.
     Page,
-    /// Neither.
     Anywhere,
 }
 
@@ -158,16 +154,16 @@ enum Growth {
 #[derive(Clone, Copy, Debug, Default)]
 struct Gain {
     times: u8,
-    /// The best rate of this round and of the one to compare with, in bytes per second.
+    /// Best rates of this round and of the one to compare with, in bytes per second.
     best: u64,
     before: u64,
     distance: u64,
-    /// Rounds until a longer distance is tried again.
+    /// Rounds before a longer distance is tried.
     kept: u8,
 }
 
 impl Gain {
-    /// The stream is late at this distance and rate.
+    /// The stream is late.
     fn late(&mut self, rate: u64, distance: u64) -> Growth {
         self.best = self.best.max(rate);
         self.times += 1;
@@ -203,7 +199,7 @@ impl Gain {
     }
 }
 
-/// The first distance on a device that may need one of `needed`; 0 when that is not long.
+/// The first distance where one of `needed` may be needed; 0 where that is short.
 fn first_with_latency(request: u64, needed: u64, settings: &Settings) -> u64 {
     let needed = needed.min(settings.distance_bytes_max);
     if needed > settings.distance_bytes_grown() {
@@ -224,31 +220,31 @@ pub(super) struct Stream {
     step_position: u64,
     released: u64,
     doubling: bool,
-    /// Bytes up to here were on their way when the distance grew last.
+    /// End of the bytes on their way when the distance grew last.
     late_until: u64,
     began: Option<Duration>,
     ordered: u64,
-    /// What proves that it is no chance, and when that was seen last.
+    /// How sure it is that this is no chance, and when that last grew.
     proof: u8,
     last_proof: Duration,
     /// Touched anywhere since its last touch in order, before it was proven.
     passed_over: bool,
     pace: Option<Pace>,
     gain: Gain,
-    /// Memory was once too short for the distance.
+    /// Memory was too short for the distance.
     squeezed: bool,
     pressed: bool,
     judged: Judged,
     bound: Option<u64>,
     /// Bytes left out before each read of a dense stride.
     gap: u64,
-    /// At [`CROSSINGS_MAX`] there are no bounds any more.
+    /// At [`CROSSINGS_MAX`] there are no bounds.
     crossings: u8,
 }
 
 impl Stream {
-    /// A stream that began at `start`, is at `position`, and reads `request` bytes at a time from
-    /// a device that may need a distance of `needed`.
+    /// Began at `start`, is at `position`, reads `request` bytes at a time, and may need a distance
+    /// of `needed`.
     pub(super) fn new(
         start: u64,
         position: u64,
@@ -306,13 +302,12 @@ impl Stream {
         self.doubling = other.doubling;
     }
 
-    /// How a touch lies to this stream, if it may belong to it.
     pub(super) fn relation(&self, touch: &Touch, settings: &Settings) -> Option<Relation> {
         let Touch { offset, end, .. } = *touch;
         if end <= self.position {
             let behind = self.position - end;
             let near = behind <= REORDER_BYTES && end > self.start;
-            // The parts of one read ascend, those of a backward stream too.
+            // The parts of one read ascend, in a backward stream too.
             let known = touch.kind != AccessKind::Miss || touch.now == self.last_used;
             return (near && known).then_some(Relation::Behind(behind));
         }
@@ -325,7 +320,6 @@ impl Stream {
         (near && !by_chance).then_some(Relation::Skip(hole))
     }
 
-    /// Takes a touch that belongs to the stream, and says what to do.
     pub(super) fn touch(
         &mut self,
         touch: &Touch,
@@ -375,7 +369,7 @@ impl Stream {
                 counts.shrunk += 1;
             }
         }
-        // The reader fetches its own bytes; a hole before them is bridged by read-ahead.
+        // The reader fetches its own bytes; read-ahead bridges a hole before them.
         if touch.offset <= self.window_end {
             self.window_end = self.window_end.max(up(touch.end, settings.unit_bytes));
             self.window_end = self.window_end.min(settings.length_bytes);
@@ -392,13 +386,12 @@ impl Stream {
         plan
     }
 
-    /// Takes the bound of the reader's file. A touch without one was a hit, or of a reader without
-    /// files.
+    /// Takes the bound of the reader's file. Without one, the touch was a hit, or is of no file.
     fn cross(&mut self, straight: bool, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         if self.crossings >= CROSSINGS_MAX {
             return;
         }
-        // Where files lie apart, none lies behind the end of another: it has grown.
+        // Where files lie apart, a file that is crossed has grown.
         let may_cross = settings.file_alignment_bytes.is_none();
         if may_cross && self.bound.is_some_and(|bound| touch.end > bound) {
             self.crossings += if straight { CROSSINGS_MAX } else { 1 };
@@ -409,7 +402,7 @@ impl Stream {
             return;
         }
         counts.unbound += 1;
-        // It may be chance. What was learnt inside files says nothing about this.
+        // It may be chance, and distances inside files say nothing.
         self.distance = self.distance.min(UNBOUND_PAGES * settings.page_bytes);
         self.doubling = true;
     }
@@ -423,7 +416,7 @@ impl Stream {
         self.step_position > self.start
     }
 
-    /// Where the reader has to be for the next batch to be due.
+    /// Where the next batch is due.
     fn due(&self, settings: &Settings) -> u64 {
         let ahead = if settings.block_bytes.is_some() {
             self.distance
@@ -435,7 +428,7 @@ impl Stream {
 
     fn target(&self, is_proven: bool, settings: &Settings) -> u64 {
         let from = match settings.block_bytes {
-            // The first window is no longer than it must be: there may be no second.
+            // As short as possible: there may be no second window.
             Some(block) if is_proven => self.position.div_ceil(block).saturating_mul(block),
             _ => self.position,
         };
@@ -503,7 +496,7 @@ impl Stream {
         }
     }
 
-    /// Moves the marker, if it is to lie in the window, and plans nothing else.
+    /// Moves the marker only, if that is new and in the window.
     fn rearm(&mut self, marker: u64) -> Plan {
         let is_new = marker < self.window_end && self.marker.replace(marker) != Some(marker);
         Plan {
@@ -521,14 +514,13 @@ impl Stream {
         (range.start < range.end).then_some(range)
     }
 
-    /// Whether bytes at `offset` were asked for by this stream, and how far from its position.
+    /// How far from the position a requested byte is.
     pub(super) fn owns(&self, offset: u64) -> Option<u64> {
         (self.start..self.window_end)
             .contains(&offset)
             .then(|| offset.abs_diff(self.position))
     }
 
-    /// How a touch goes on with this stream.
     fn order(&self, touch: &Touch, settings: &Settings) -> Order {
         let length = touch.end - touch.offset;
         let overtakes = touch.kind == AccessKind::Late;
@@ -544,7 +536,6 @@ impl Stream {
         }
     }
 
-    /// Whether a touch anywhere in its window may be the reader's.
     fn is_proven(&self) -> bool {
         self.proof >= PROOF_MIN
     }
@@ -566,10 +557,10 @@ impl Stream {
         self.ordered = self.ordered.saturating_add(touch.end - from.min(touch.end));
     }
 
-    /// It may be chance. A reader that reads on shows it at the next page.
+    /// A touch that may be chance; a reader that reads on shows it at the next page.
     fn pass_over(&mut self, touch: &Touch, settings: &Settings) -> Plan {
         self.passed_over = true;
-        // The marker of a page goes with its first touch of any kind.
+        // A page's marker goes with the first touch of any kind.
         let of_page = |marker: u64| {
             touch.end > marker && touch.offset < marker.saturating_add(settings.page_bytes)
         };
@@ -602,7 +593,7 @@ impl Stream {
         counts.grown += 1;
     }
 
-    /// Whether growing paid so far; else takes it back.
+    /// Whether growth paid so far; else takes it back.
     fn growth_pays(&mut self, touch: &Touch, grown: u64) -> bool {
         let timed = self.pace.zip(touch.latency);
         let rate = timed.and_then(|(pace, latency)| pace.rate(touch.offset, touch.now, latency));
@@ -619,8 +610,8 @@ impl Stream {
         }
     }
 
-    /// Grows the distance to what latency asks for, and lets other streams learn it; only now, as
-    /// what waste halved is not to be learnt again.
+    /// Grows to what latency asks for, and teaches that to other streams; only here, as what waste
+    /// halved is not to be learnt again.
     fn grow_with_latency(&mut self, touch: &Touch, settings: &Settings, learnt: &mut Learnt) {
         let Some((pace, latency)) = self.pace.zip(touch.latency).filter(|_| !self.squeezed) else {
             return;
@@ -639,11 +630,11 @@ impl Stream {
         is_longer
     }
 
-    /// Doubles a young distance, or takes what others have learnt.
+    /// Doubles a young distance, or takes what others learnt.
     fn double(&mut self, learnt: u64, settings: &Settings) {
         let grown = settings.distance_bytes_grown();
         let longer = if settings.block_bytes.is_some() {
-            // There are many steps to a distance.
+            // A distance has many steps.
             up(
                 self.ordered.saturating_mul(START_REQUESTS),
                 settings.page_bytes,
@@ -659,7 +650,7 @@ impl Stream {
         self.doubling = self.distance < grown.max(learnt);
     }
 
-    /// True if the distance shrank because of waste.
+    /// True: the distance shrank because of waste.
     pub(super) fn feedback(&mut self, feedback: Feedback, settings: &Settings) -> bool {
         let recent = self.distance.saturating_mul(2);
         match feedback {

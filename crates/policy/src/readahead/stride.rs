@@ -1,8 +1,8 @@
-//! Streams that read a piece, skip, and read a piece again, upward or downward: a column of a
-//! table, the headers of records of one size.
+//! Streams that read a piece, skip, and read a piece again, up or down: a column of a table, the
+//! headers of records of one size.
 //!
-//! The last 32 distances between reads of no stream are kept. The stride is the one that has the
-//! majority among the last 4, 8, 16 or 32 (Leap, ATC 2020) and is the last one.
+//! The stride is the last distance between reads of no stream, if it has the majority among the
+//! last 4, 8, 16 or 32 (Leap, ATC 2020).
 //!
 //! ```text
 //!   position      +1         +2         +3         +4       planned = 4
@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Four pieces are planned at first, twice as many at each step, up to 64. The marker lies on the
-//! first piece of the second half that is in another page than the reader. Waste and refusal halve
-//! the number; then only a late piece lets it grow. A stride below 4 pieces or two units is planned
-//! as a stream without gaps, which costs less than the requests.
+//! first piece of the second half in another page than the reader. Waste and refusal halve the
+//! number; then only a late piece lets it grow. A stride below 4 pieces or two units becomes a
+//! stream without gaps: the bytes between cost less than requests.
 //!
 //! Weaknesses: two interleaved strides hide each other. Nothing is released behind a stride.
 
@@ -25,17 +25,16 @@ use super::stream::Touch;
 use super::{AccessKind, Counts, Feedback, Judged, Plan};
 
 const DELTAS_MAX: usize = 32;
-/// The shortest history that is asked.
+/// The shortest history that votes.
 const DELTAS_MIN: usize = 4;
 const PIECES_START: u64 = 4;
 const PIECES_MAX: u64 = 64;
-/// A stride of fewer pieces than this is read without gaps.
+/// A shorter stride is read without gaps, as is one of fewer units.
 const DENSE_PIECES: u64 = 4;
-/// A stride of fewer units than this is read without gaps.
 const DENSE_UNITS: u64 = 2;
-/// A stride met fewer times gives its place to any other stream.
+/// Below it a stride gives its place to any stream.
 const CONFIRMATIONS_MIN: u64 = 4;
-/// The reader may leave out so many pieces.
+/// Pieces that the reader may leave out.
 const LEAP_PIECES: i128 = 2;
 
 const _: () = assert!(DELTAS_MAX.is_power_of_two() && DELTAS_MIN.is_power_of_two());
@@ -50,7 +49,7 @@ pub(super) struct Vote {
 }
 
 impl Vote {
-    /// Takes a read. Returns the stride and the bytes of a piece.
+    /// Takes a read. Returns the stride and the length of a piece.
     pub(super) fn take(&mut self, offset: u64, length: u64) -> Option<(i64, u64)> {
         let (previous, last_length) = self.previous.replace((offset, length))?;
         // Beyond 2^63 the sign is wrong, and no piece is found.
@@ -87,7 +86,6 @@ impl Vote {
     }
 }
 
-/// Whether a stride is so short that it is better read without gaps.
 pub(super) fn is_dense(delta: i64, length: u64, settings: &Settings) -> bool {
     let dense = length.saturating_mul(DENSE_PIECES);
     delta.unsigned_abs() <= dense.max(settings.unit_bytes * DENSE_UNITS)
@@ -107,7 +105,7 @@ pub(super) struct Stride {
 }
 
 impl Stride {
-    /// A stream of pieces of `length` bytes whose last one began at `position`.
+    /// Of pieces of `length` bytes, the last at `position`.
     pub(super) fn new(position: u64, delta: i64, length: u64) -> Self {
         Self {
             delta,
@@ -123,7 +121,7 @@ impl Stride {
         self.last_used
     }
 
-    /// Which piece holds one of so many bytes from `offset`, from the last one on.
+    /// Which piece, from `position` on, has one of `bytes` from `offset`.
     fn piece_in(&self, offset: u64, bytes: u64) -> Option<i128> {
         let delta = i128::from(self.delta);
         let more = i128::from(bytes) - 1;
@@ -137,7 +135,7 @@ impl Stride {
         self.confirmations < CONFIRMATIONS_MIN
     }
 
-    /// How many pieces on a touch is, if it belongs to the stream.
+    /// How many pieces on a touch of the stream is.
     pub(super) fn relation(&self, touch: &Touch) -> Option<u64> {
         let index = self.piece_in(touch.offset, 1)?;
         let ahead = (0..=i128::from(self.planned) + LEAP_PIECES).contains(&index);
@@ -236,7 +234,7 @@ impl Stride {
         (range.start < range.end).then_some(range)
     }
 
-    /// How far from its position a page is that it requested.
+    /// How far from the position a page is that the stream requested.
     pub(super) fn owns(&self, offset: u64, settings: &Settings) -> Option<u64> {
         let index = self.piece_in(offset, settings.page_bytes)?;
         let near = -i128::from(PIECES_MAX) * 4..=i128::from(self.planned);
@@ -244,7 +242,7 @@ impl Stride {
             .then(|| offset.abs_diff(self.position))
     }
 
-    /// True if the number of pieces shrank because of waste.
+    /// True: the number of pieces shrank because of waste.
     pub(super) fn feedback(&mut self, feedback: Feedback, settings: &Settings) -> bool {
         let bytes = self.length.max(settings.page_bytes);
         let [least, recent] = [PIECES_START, PIECES_MAX].map(|count| bytes.saturating_mul(count));

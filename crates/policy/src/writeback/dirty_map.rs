@@ -1,6 +1,5 @@
-//! Which bytes of an object are dirty, under write-out, or kept until a flush was good, and the
-//! pages that hold them. Which pages may be written, and why, is kept up to date page by page, so
-//! that the choice of a write searches nothing.
+//! Which bytes of an object are dirty, under write-out, or kept until a flush was good, and which
+//! pages may be written, and why: the choice of a write searches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,7 +12,7 @@ use super::share::{Amount, Amounts, StoreShare};
 use super::stream::Fill;
 use super::{Extent, Settings, WriteId};
 
-/// Pages that are dirty for longer than this part of the expiry time go along with expired ones.
+/// Pages dirty for this part of the expiry time go along with expired ones.
 const EXPIRE_ALONG_DIVISOR: u32 = 2;
 
 #[derive(Debug)]
@@ -24,19 +23,18 @@ struct Flight {
     /// When its oldest page became dirty, and when it was handed out.
     since: Duration,
     began: Duration,
-    /// Bytes of it were discarded since.
+    /// Bytes of it were discarded.
     cut: bool,
-    /// A flush failed meanwhile, which may have lost a part of it.
+    /// A flush failed meanwhile, which may have lost a part.
     doubtful: bool,
-    /// None of its bytes counts any more.
+    /// No byte of it counts.
     forgotten: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// All of it is at the device.
     Written,
-    /// Its bytes are dirty again, and wait, as the device may be full or away.
+    /// Its bytes are dirty again, and wait: the device may be full or away.
     Failed,
     /// Its bytes are dirty again.
     PutBack,
@@ -45,19 +43,18 @@ pub(super) enum End {
 #[derive(Debug)]
 pub(super) struct Ended {
     pub bytes: u64,
-    /// Memory that became clean, in bytes.
     pub released_bytes: u64,
     pub parts: Spans,
 }
 
 #[derive(Debug, Default)]
 struct Bytes {
-    /// Those under write-out only if they became dirty again there.
+    /// Under write-out, too, if they became dirty again there.
     dirty: Spans,
     /// Written, and in no flush yet, or in the one on its way.
     kept: Spans,
     covered: Spans,
-    /// By first byte; they do not overlap.
+    /// By first byte, not overlapping.
     flights: BTreeMap<u64, Flight>,
     starts: BTreeMap<WriteId, u64>,
 }
@@ -68,7 +65,7 @@ impl Bytes {
         dirty.find_map(|(from, to)| self.grounded(from, to))
     }
 
-    /// The first part of `start..end` that is not under write-out.
+    /// The first part not under write-out.
     fn grounded(&self, start: u64, end: u64) -> Option<Span> {
         let mut from = start;
         for ((flight, landing), _) in self.flying(start, end) {
@@ -80,7 +77,7 @@ impl Bytes {
         (from < end).then_some((from, end))
     }
 
-    /// Where the first write that may have bytes at `start` or after it begins.
+    /// Where the first write begins that may reach past `start`.
     fn first_flight(&self, start: u64) -> u64 {
         match self.flights.range(..start).next_back() {
             Some((&low, flight)) if flight.end > start => low,
@@ -88,7 +85,7 @@ impl Bytes {
         }
     }
 
-    /// What of `start..end` is under write-out, ascending, even if it was forgotten.
+    /// What is under write-out, ascending, even if forgotten.
     fn flying(&self, start: u64, end: u64) -> impl Iterator<Item = (Span, &Flight)> {
         let from = self.first_flight(start);
         self.flights
@@ -97,13 +94,12 @@ impl Bytes {
             .filter(|((low, high), _)| low < high)
     }
 
-    /// The same without what was forgotten.
+    /// The same, not forgotten.
     fn wanted(&self, start: u64, end: u64) -> impl Iterator<Item = (Span, &Flight)> {
         let flying = self.flying(start, end);
         flying.filter(|(_, flight)| !flight.forgotten)
     }
 
-    /// What of `start..end` is dirty or kept.
     fn held(&self, start: u64, end: u64) -> Spans {
         let mut spans = Spans::default();
         for set in [&self.dirty, &self.kept, &self.covered] {
@@ -124,29 +120,28 @@ impl Bytes {
     }
 }
 
-/// A page with a byte that is dirty, under write-out or kept.
+/// A page with bytes that are dirty, under write-out or kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
     since: Duration,
-    /// Writes under way that touch it.
     flights: u32,
     dirty: bool,
-    /// It has nothing but kept bytes.
+    /// All its bytes are kept or clean.
     only_kept: bool,
-    /// It has a byte that may be written now.
+    /// A byte may be written now.
     ready: bool,
     /// Each dirty byte was written once, and none to the device within the last expiry interval.
     fresh: bool,
-    /// A byte was written again while it was dirty or under write-out.
+    /// A byte was written again while dirty or under write-out.
     rewritten: bool,
-    /// After a failure, until:
+    /// After a failure.
     waiting: bool,
     retry_at: Duration,
-    /// The last wait; zero when the last write did not fail.
+    /// The last wait; zero after a good write.
     retry_delay: Duration,
 }
 
-/// Why a page is to be written although dirty memory is below the background limit.
+/// Why a page is written below the background limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Expired,
@@ -156,20 +151,18 @@ pub(super) enum Due {
 
 #[derive(Debug)]
 struct Pages {
-    /// Bytes of a page, a power of two.
     page_bytes: u64,
     all: BTreeMap<u64, Page>,
-    /// Pages with [`Page::ready`].
     ready: BTreeSet<u64>,
-    /// Those with nothing but dirty bytes.
+    /// Ready pages with nothing but dirty bytes.
     whole: BTreeSet<u64>,
-    /// Others with one range of dirty bytes that was written once.
+    /// Others with one range of dirty bytes, written once.
     cheap: BTreeSet<u64>,
-    /// Those of [`Pages::ready`] that are due.
+    /// Ready pages that are due.
     due: BTreeMap<u64, Due>,
-    /// Other ready pages, by the time since when they are dirty.
+    /// Other ready pages, by [`Page::since`].
     ages: BTreeSet<(Duration, u64)>,
-    /// Pages that wait after a failure, by the time of the next try.
+    /// Pages that wait after a failure, by [`Page::retry_at`].
     retries: BTreeSet<(Duration, u64)>,
     amounts: Amounts,
 }
@@ -198,7 +191,7 @@ impl Pages {
         }
     }
 
-    /// Notes whether one write cleans a page, and whether that is worth it.
+    /// Notes whether one write cleans a page, and whether it should.
     fn rank(&mut self, number: u64, is_whole: bool, is_cheap: bool) {
         for (pages, belongs) in [(&mut self.whole, is_whole), (&mut self.cheap, is_cheap)] {
             if belongs {
@@ -209,7 +202,7 @@ impl Pages {
         }
     }
 
-    /// Brings a page up to date whose bytes changed; lets go of a clean one.
+    /// Brings a page up to date; forgets a clean one.
     fn refresh(&mut self, bytes: &Bytes, number: u64) {
         let (start, end) = self.span(number);
         let Some(page) = self.all.get_mut(&number) else {
@@ -223,7 +216,7 @@ impl Pages {
         let is_kept = bytes.is_kept(start, end);
         let only_kept = is_kept && !dirty && page.flights == 0;
         if only_kept != std::mem::replace(&mut page.only_kept, only_kept) {
-            // It was written a moment ago.
+            // It has just been written.
             page.fresh = false;
             self.amounts.count(Amount::OnlyKeptPages, only_kept);
         }
@@ -303,7 +296,6 @@ impl DirtyMap {
         }
     }
 
-    /// What of `start..end` is dirty, under write-out or kept.
     pub(super) fn unclean(&self, start: u64, end: u64) -> Spans {
         let mut spans = self.bytes.held(start, end);
         for (_, flight) in self.bytes.wanted(start, end) {
@@ -322,7 +314,7 @@ impl DirtyMap {
         self.bytes.dirty.overlaps(start, end) || self.bytes.wanted(start, end).next().is_some()
     }
 
-    /// What of `start..end` is dirty, and the writes under way with bytes of it.
+    /// What is dirty, and the writes under way.
     pub(super) fn unwritten(&self, start: u64, end: u64) -> (Spans, BTreeSet<WriteId>) {
         let mut dirty = Spans::default();
         for (from, to) in self.bytes.dirty.within(start, end) {
@@ -336,12 +328,11 @@ impl DirtyMap {
         self.bytes.dirty.bytes()
     }
 
-    /// Bytes that are written and wait for a flush.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.bytes.kept.bytes() + self.bytes.covered.bytes()
     }
 
-    /// Runs of bytes that no flush covers yet.
+    /// Runs of bytes that no flush covers.
     pub(super) fn kept_spans(&self) -> usize {
         self.bytes.kept.count()
     }
@@ -354,7 +345,7 @@ impl DirtyMap {
         self.pages.all.is_empty()
     }
 
-    /// Pages of `start..end`, those held of them, and those dirty.
+    /// How many pages there are, are held, and are dirty.
     pub(super) fn count(&self, start: u64, end: u64) -> (u64, u64, u64) {
         let numbers = self.pages.numbers(start, end);
         let pages = numbers.end - numbers.start;
@@ -376,12 +367,12 @@ impl DirtyMap {
         self.pages.span(number)
     }
 
-    /// The first page at a number or after it that is held.
+    /// The first held page from a number on.
     pub(super) fn next_page(&self, number: u64) -> Option<u64> {
         self.pages.all.range(number..).next().map(|(&page, _)| page)
     }
 
-    /// Whether each dirty byte of a page was written once, and none to the device lately.
+    /// See [`Page::fresh`].
     pub(super) fn is_fresh(&self, number: u64) -> bool {
         self.pages.all.get(&number).is_some_and(|page| page.fresh)
     }
@@ -402,15 +393,15 @@ impl DirtyMap {
 
     fn refresh(&mut self, start: u64, end: u64) {
         let mut numbers = self.pages.numbers(start, end);
-        // Those that there are: the range may be all numbers.
+        // Only pages that are held: the range may be all numbers.
         while let Some((&number, _)) = self.pages.all.range(numbers.clone()).next() {
             self.pages.refresh(&self.bytes, number);
             numbers.start = number + 1;
         }
     }
 
-    /// The bytes `start..end` are dirty now. `is_recent`: a page was written to the device lately.
-    /// Returns how many were not dirty, and how many are under write-out.
+    /// Makes bytes dirty. `is_recent`: a page was written to the device lately. Returns how many
+    /// were clean, and how many are under write-out.
     pub(super) fn write(
         &mut self,
         (start, end): Span,
@@ -443,7 +434,7 @@ impl DirtyMap {
         (new_bytes, flying_bytes)
     }
 
-    /// Makes a block one dirty range if it has more than one.
+    /// Makes a block with several dirty ranges one.
     pub(super) fn join(&mut self, start: u64, end: u64) {
         let is_scattered = self.bytes.dirty.within(start, end).nth(1).is_some();
         if is_scattered {
@@ -452,7 +443,7 @@ impl DirtyMap {
         }
     }
 
-    /// Pages whose time after a failure is over are due again.
+    /// Makes pages due whose wait after a failure is over.
     pub(super) fn end_waits(&mut self, now: Duration) {
         while let Some(&(at, number)) = self.pages.retries.first()
             && at <= now
@@ -466,16 +457,16 @@ impl DirtyMap {
         }
     }
 
-    /// The tick at which a page has expired.
+    /// The tick at which a page expires.
     fn expires_at(&self, since: Duration) -> Duration {
         let expiry = since.saturating_add(self.expire).as_nanos();
         let tick = TICK.as_nanos();
         let nanoseconds = expiry.div_ceil(tick).saturating_mul(tick);
-        // Past the last moment there is, it never comes.
+        // Past the last moment: never.
         u64::try_from(nanoseconds).map_or(Duration::MAX, Duration::from_nanos)
     }
 
-    /// Makes pages due that are dirty for too long.
+    /// Makes expired pages due.
     pub(super) fn expire(&mut self, now: Duration) {
         let oldest = self.pages.ages.first();
         if oldest.is_none_or(|&(since, _)| self.expires_at(since) > now) {
@@ -490,7 +481,6 @@ impl DirtyMap {
         }
     }
 
-    /// When a page expires or is tried again, if nothing else happens.
     pub(super) fn next_due_at(&self) -> Option<Duration> {
         let ages = self.pages.ages.first();
         let expiry = ages.map(|&(since, _)| self.expires_at(since));
@@ -502,28 +492,28 @@ impl DirtyMap {
         !self.pages.due.is_empty()
     }
 
-    /// The first page at `from` or after it that is due, else the lowest.
+    /// The first due page from `from` on, else the lowest.
     pub(super) fn next_due(&self, from: u64) -> Option<(u64, Due)> {
         let due = &self.pages.due;
         let next = due.range(from..).next().or_else(|| due.first_key_value());
         next.map(|(&page, &due)| (page, due))
     }
 
-    /// The first page at `from` or after it, else the lowest, of those above the background limit:
-    /// whole ones, and those with gaps if `thins`; with `is_turn` the latter may go first.
+    /// The same above the background limit: whole pages, and those with gaps if `thins`, which go
+    /// first with `is_turn`.
     pub(super) fn next_background(&self, thins: bool, is_turn: bool, from: u64) -> Option<u64> {
         let pages = self.pages.background(thins, is_turn)?;
         let next = pages.range(from..).next().or_else(|| pages.first());
         next.copied()
     }
 
-    /// The first bytes in `start..end` that are dirty and not under write-out.
+    /// The first bytes dirty and not under write-out.
     pub(super) fn candidate(&self, start: u64, end: u64) -> Option<Span> {
         self.bytes.candidate(start, end)
     }
 
     /// Where a write begins: what touches it in the page before goes along, unless that page is
-    /// whole, as it came anew behind the last write.
+    /// whole: then it came anew behind the last write.
     fn begin_at(&self, byte: u64) -> u64 {
         let page_bytes = self.pages.page_bytes;
         let before = match byte.checked_sub(1) {
@@ -540,7 +530,7 @@ impl DirtyMap {
         range.filter(is_free).map_or(byte, |(from, _)| from)
     }
 
-    /// The write that begins in a page, at a byte or after it.
+    /// The write that begins in a page, from a byte on.
     pub(super) fn grow(&self, page: u64, byte: u64, bytes_max: u64) -> Option<Span> {
         let (page_start, page_end) = self.pages.span(page);
         let (start, mut end) = self.bytes.candidate(page_start.max(byte), page_end)?;
@@ -561,7 +551,7 @@ impl DirtyMap {
         Some((start, end.min(most)))
     }
 
-    /// The bytes `start..end` are under write-out. The name of the write, and its pages.
+    /// Puts bytes under write-out.
     pub(super) fn begin(&mut self, (start, end): Span, now: Duration) -> (WriteId, Range<u64>) {
         let id = WriteId(self.next_id);
         self.next_id += 1;
@@ -598,7 +588,7 @@ impl DirtyMap {
         self.bytes.flight(id).map(|flight| flight.began)
     }
 
-    /// Whether a write has lost bytes to [`DirtyMap::discard`] since it was handed out.
+    /// See [`super::WriteBack::is_cut`].
     pub(super) fn is_cut(&self, id: WriteId) -> bool {
         self.bytes.flight(id).is_some_and(|flight| flight.cut)
     }
@@ -607,7 +597,7 @@ impl DirtyMap {
         self.bytes.flight(id).is_some_and(|flight| flight.doubtful)
     }
 
-    /// The bytes of a write that is about to end are kept. False: none counts.
+    /// Keeps the bytes of a write. False: none counts.
     pub(super) fn keep(&mut self, id: WriteId) -> bool {
         let bytes = &mut self.bytes;
         let start = bytes.starts.get(&id);
@@ -641,7 +631,7 @@ impl DirtyMap {
         })
     }
 
-    /// The bytes of a write are clean or dirty again, unless they were forgotten.
+    /// Makes a write's bytes clean or dirty again.
     fn land(&mut self, start: u64, flight: &Flight, end: End, now: Duration) {
         if flight.forgotten {
             self.refresh(start, flight.end);
@@ -649,7 +639,7 @@ impl DirtyMap {
         }
         for number in self.pages.numbers(start, flight.end) {
             if end == End::Failed {
-                // Its place in the order of ages changes.
+                // Its place among the ages changes.
                 self.pages.withdraw(number);
             }
             let Some(page) = self.pages.all.get_mut(&number) else {
@@ -689,7 +679,6 @@ impl DirtyMap {
         self.bytes.covered.extend(kept);
     }
 
-    /// What the flush covered is clean, and is returned.
     pub(super) fn clean_covered(&mut self) -> Vec<Extent> {
         let clean: Vec<Span> = std::mem::take(&mut self.bytes.covered).iter().collect();
         for &(start, end) in &clean {
@@ -698,7 +687,7 @@ impl DirtyMap {
         clean.into_iter().map(Extent::of).collect()
     }
 
-    /// All that is kept is dirty again. Returns how many bytes.
+    /// Makes all that is kept dirty again. Returns how many bytes.
     pub(super) fn replay(&mut self) -> u64 {
         for flight in self.bytes.flights.values_mut() {
             flight.doubtful = true;
@@ -714,8 +703,7 @@ impl DirtyMap {
         bytes
     }
 
-    /// `start..end` is clean, and what of it is under write-out does not become dirty again.
-    /// Returns how many bytes were dirty or under write-out.
+    /// See [`super::WriteBack::discard`].
     pub(super) fn discard(&mut self, start: u64, end: u64) -> u64 {
         self.bytes.kept.take(start, end);
         self.bytes.covered.take(start, end);
@@ -735,8 +723,7 @@ impl DirtyMap {
         bytes
     }
 
-    /// All is clean, and what is under write-out does not become dirty again. Returns how many
-    /// bytes were dirty, under write-out or kept.
+    /// See [`super::WriteBack::forget`].
     pub(super) fn forget(&mut self) -> u64 {
         let mut unclean = self.bytes.held(0, u64::MAX);
         for (start, flight) in &mut self.bytes.flights {

@@ -5,9 +5,8 @@
 //! it lies behind a sequential writer that fills fresh pages.
 //!
 //! [`WriteBack::admit`] lets a writer in, or makes it pause (`share.rs`). [`WriteBack::wrote`]
-//! notes its bytes (`dirty_map.rs`). [`WriteBack::next`] chooses a [`Write`] (`write_back.rs`).
-//! [`WriteBack::finished`] makes it clean, or dirty again. [`WriteBack::tag`] asks for a range
-//! (`tags.rs`).
+//! notes its bytes (`dirty_map.rs`). [`WriteBack::next`] chooses a [`Write`] (`write_back.rs`),
+//! [`WriteBack::finished`] ends it. [`WriteBack::tag`] asks for a range (`tags.rs`).
 //!
 //! ```text
 //!            wrote              next               finished: written
@@ -22,8 +21,8 @@
 //! A device that may lose what it took has its bytes *kept* until a flush was good. Limits are on
 //! dirty *memory*: a page with one dirty byte counts as a page.
 //!
-//! One [`WriteBack`] belongs to one object of a store, whose objects share limits and bandwidth.
-//! The caller keeps it under a lock, and calls `next` after [`Urgency::Now`], after `finished`, at
+//! A [`WriteBack`] belongs to one object of a store, whose objects share limits and bandwidth. The
+//! caller keeps it under a lock, and calls `next` after [`Urgency::Now`], after `finished`, at
 //! [`WriteBack::next_at`], and of all objects after [`WriteBack::take_waiting`].
 
 mod dirty_map;
@@ -46,7 +45,7 @@ pub use write_back::WriteBack;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WriteId(pub u64);
 
-/// Names a tag until its end was reported.
+/// Names a tag until its end is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub u64);
 
@@ -55,13 +54,13 @@ pub struct Tag(pub u64);
 pub enum Admission {
     /// Yes.
     Granted,
-    /// After this pause, at most [`settings::PAUSE_MAX`], without asking again.
+    /// After a pause of at most [`settings::PAUSE_MAX`], without asking again.
     Paused(Duration),
     /// Not before a write has finished.
     Refused,
 }
 
-/// What a call that made bytes dirty asks of its caller.
+/// What a call that made bytes dirty asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
     /// Nothing.
@@ -73,31 +72,31 @@ pub enum Urgency {
 /// A run of bytes to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// To be given to [`WriteBack::finished`].
+    /// For [`WriteBack::finished`].
     pub id: WriteId,
-    /// Which bytes.
+    /// Its bytes.
     pub extent: Extent,
 }
 
 /// The state of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TagState {
-    /// Something is not written yet.
+    /// Something is not written.
     Pending,
     /// Everything was written.
     Written,
-    /// At least one write failed, or the tag is not known.
+    /// A write failed, or the tag is not known.
     Failed,
 }
 
 /// What happened so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Writers let through at once.
+    /// Writers let in at once.
     pub granted: u64,
     /// Writers that paused.
     pub paused: u64,
-    /// Writers that may not wait and would have paused.
+    /// Writers that had paused if they might.
     pub would_pause: u64,
     /// Writers refused at the hard limit.
     pub refused: u64,
@@ -109,17 +108,17 @@ pub struct Counts {
     pub writes: u64,
     /// Bytes in them.
     pub write_bytes: u64,
-    /// Writes handed out for a tag.
+    /// Writes for a tag.
     pub tagged_writes: u64,
     /// Writes of expired bytes.
     pub expired_writes: u64,
-    /// Writes tried again after a failure.
+    /// Writes again after a failure.
     pub retry_writes: u64,
-    /// Writes handed out behind a sequential writer.
+    /// Writes behind a sequential writer.
     pub behind_writes: u64,
     /// Writes above the background limit.
     pub background_writes: u64,
-    /// Times that tagged bytes let others go first.
+    /// Times that others preceded tagged bytes.
     pub tags_yielded: u64,
     /// Times that enough was under write-out.
     pub flight_stops: u64,
@@ -129,26 +128,26 @@ pub struct Counts {
     pub failed: u64,
     /// Tags set.
     pub tags: u64,
-    /// Tags that ended with everything written.
+    /// Tags with everything written.
     pub tags_written: u64,
-    /// Tags that ended with a failure.
+    /// Tags with a failure.
     pub tags_failed: u64,
     /// Unclean bytes that were forgotten.
     pub forgotten_bytes: u64,
-    /// Bytes dirty again as a flush failed.
+    /// Bytes dirty again after a failed flush.
     pub replayed_bytes: u64,
     /// Write streams begun.
     pub streams: u64,
-    /// Writes that went on with a stream.
+    /// Writes of a stream.
     pub sequential: u64,
-    /// Pages that a stream left for later as they were written shortly before.
+    /// Pages behind a stream, written shortly before.
     pub behind_spared_pages: u64,
-    /// Pages left behind before they were full.
+    /// Pages behind a stream, not full.
     pub behind_skipped_pages: u64,
     /// Pages looked at behind streams.
     pub behind_looked_pages: u64,
-    /// Measurements of the bandwidth.
+    /// Measurements of bandwidth.
     pub bandwidth_steps: u64,
-    /// Measurements of a device with too little to do.
+    /// Those of a device with too little to do.
     pub bandwidth_steps_idle: u64,
 }

@@ -26,30 +26,30 @@ const MIB: u64 = 1024 * KIB;
 
 /// Bytes of a cache page.
 pub const PAGE_BYTES: u64 = 64 * KIB;
-/// Longest write where the device does not say what it likes.
+/// Longest write where the device has no preference.
 pub const CLUSTER_BYTES_MAX: u64 = MIB;
-/// Dirty memory, in time that the device needs for it.
+/// Most dirty memory, in time of the device.
 pub const DEVICE_TIME_MAX: Duration = Duration::from_secs(2);
 /// Longest pause of a writer.
 pub const PAUSE_MAX: Duration = Duration::from_millis(200);
-/// Bytes dirty for so long are written.
+/// Bytes dirty so long are written.
 pub const EXPIRE: Duration = Duration::from_secs(30);
-/// How often expired bytes are looked for.
+/// How often to look for expired bytes.
 pub const TICK: Duration = Duration::from_secs(5);
 /// Most bytes under write-out.
 pub const FLIGHT_BYTES_MAX: u64 = 16 * MIB;
-/// What a device is taken for until it was measured, in bytes per second.
+/// Of a device not measured yet, in bytes per second.
 pub const BANDWIDTH_INITIAL: u64 = 100 * MIB;
 /// Wait after a first failure.
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest wait after failures.
 pub const RETRY_MAX: Duration = Duration::from_secs(30);
 
-/// Bytes under write-out, however slow the device is.
+/// However slow the device is.
 pub(super) const FLIGHT_BYTES_MIN: u64 = MIB;
-/// Bytes under write-out are at most this part of a second of the device.
+/// At most this part of a second of the device.
 pub(super) const FLIGHT_SECOND_DIVISOR: u64 = 4;
-/// Pages of dirty memory, however slow the device is.
+/// However slow the device is.
 pub(super) const HARD_PAGES_MIN: u64 = 16;
 
 const PAGE_BYTES_LIMIT: u64 = 1 << 30;
@@ -64,27 +64,27 @@ const _: () = assert!(RETRY_MIN.as_nanos() <= RETRY_MAX.as_nanos());
 /// What [`super::WriteBack`] goes by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Bytes of a cache page, a power of two: the unit in which dirty memory is counted.
+    /// Bytes of a cache page, a power of two.
     pub page_bytes: u64,
-    /// Longest write, in bytes: what the device likes.
+    /// Longest write, in bytes.
     pub cluster_bytes_max: u64,
-    /// Most dirty memory, in bytes: the share of the arena.
+    /// Most dirty memory, in bytes: a share of the arena.
     pub dirty_bytes_max: u64,
-    /// Most dirty memory, in time that the device needs to write it.
+    /// Most dirty memory, in time of the device.
     pub device_time_max: Duration,
-    /// Bytes dirty for so long are written.
+    /// Bytes dirty so long are written.
     pub expire: Duration,
     /// Most bytes under write-out; less on slow devices.
     pub flight_bytes_max: u64,
-    /// What the device is taken for until it was measured, in bytes per second.
+    /// Of a device not measured yet, in bytes per second.
     pub bandwidth_initial: u64,
-    /// Bytes behind a sequential writer are written, so that the device is not idle. Not where they
-    /// need not be written when they are committed.
+    /// Whether bytes behind a sequential writer are written, so that the device is not idle. Not
+    /// where a commit need not write them.
     pub writes_behind: bool,
 }
 
 impl Settings {
-    /// The documented constants, with a share of the arena for dirty memory.
+    /// The documented constants.
     #[must_use]
     pub const fn new(dirty_bytes_max: u64) -> Self {
         Self {
@@ -99,7 +99,7 @@ impl Settings {
         }
     }
 
-    /// The nearest settings that fit together.
+    /// The nearest settings that fit.
     pub(super) fn normalised(mut self) -> Self {
         let page_bytes = self.page_bytes.clamp(1, PAGE_BYTES_LIMIT);
         self.page_bytes = page_bytes.next_power_of_two();
@@ -111,7 +111,6 @@ impl Settings {
     }
 }
 
-/// How long is waited after another failure.
 pub(super) fn retry_delay(before: Duration) -> Duration {
     before.saturating_mul(2).clamp(RETRY_MIN, RETRY_MAX)
 }

@@ -1,16 +1,16 @@
 //! What the objects of a store share: memory of their pages, bytes under write-out, and bandwidth.
 //!
-//! What is dirty is known by object, as a commit, a flush and a purge are of one; memory and
+//! What is dirty is known by object, as commits, flushes and purges are of one; memory and
 //! bandwidth are the store's. So *how much* is decided here, *which bytes* by object. A free place
 //! under write-out goes to an object with a commit; after four of the longest writes of such
-//! objects to another. An object without a place, or with a refused writer, is noted, and the
-//! caller looks at all objects once there is place ([`super::WriteBack::take_waiting`]).
+//! objects to another. An object without a place, or with a refused writer, is noted; once there is
+//! place, the caller looks at all objects ([`super::WriteBack::take_waiting`]).
 //!
 //! # Pacing
 //!
-//! Dirty memory is limited in *time*: what the device writes in two seconds, at most the share of
-//! the arena. Below three quarters of that a writer is never slowed. Above, it pauses before each
-//! new page, so that all writers together dirty memory as fast as the device cleans it:
+//! Dirty memory is limited in *time*: what the device writes in two seconds, at most a share of the
+//! arena. Below three quarters of that a writer is never slowed. Above, it pauses before each new
+//! page, so that all writers together dirty memory as fast as the device cleans it:
 //!
 //! ```text
 //!   ratio 2 |.
@@ -27,16 +27,16 @@
 //! 200 ms, and the rest, at most a second, stays on the clock.
 //!
 //! Bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s, in
-//! *memory that became clean*. First steps are shorter, so that a fast device is soon known for
-//! one. A step in which the device had too little to do only raises the estimate. It had enough
-//! when no more could be handed out, more was to be written, or more than the background limit was
-//! under write-out. The hard limit rises at once, and falls by 1/32 for each step, never below what
-//! is dirty. While more is dirty than it should allow, writers go at a quarter of the bandwidth,
-//! and are refused while the clock is more than a pause ahead.
+//! *memory that became clean*. First steps are shorter, so that a fast device is soon known. A step
+//! in which the device had too little to do only raises the estimate. It had enough when no more
+//! could be handed out, more was to be written, or more than the background limit was under
+//! write-out. The hard limit rises at once, and falls by 1/32 a step, never below what is dirty.
+//! While more is dirty than it should allow, writers go at a quarter of the bandwidth, and are
+//! refused while the clock is more than a pause ahead.
 //!
 //! Weaknesses: a page with gaps of one object may go before a whole page of another. A writer that
 //! asks more often gets more; where a call costs less than the shortest pause, writers that sleep
-//! get less. A device that is fast and slow in turn is taken for one of the average speed.
+//! get less. A device that is fast and slow in turn is taken for one of average speed.
 
 #[cfg(test)]
 mod tests;
@@ -53,28 +53,28 @@ use super::settings::{
     FLIGHT_BYTES_MIN, FLIGHT_SECOND_DIVISOR, HARD_PAGES_MIN, PAUSE_MAX, Settings,
 };
 
-/// After tagged bytes of so many of the longest writes the others have one.
+/// Of the longest tagged writes, before others have one.
 pub(super) const TAG_WRITES: u64 = 4;
-/// Length of a measurement.
+/// A measurement of bandwidth.
 const STEP: Duration = Duration::from_millis(200);
-/// Length of the first.
+/// The first one.
 const STEP_FIRST: Duration = Duration::from_millis(25);
-/// Time over which the bandwidth is averaged.
+/// What the bandwidth is averaged over.
 const AVERAGE: Duration = Duration::from_secs(3);
-/// The limit falls by one part in this many per step.
+/// How the hard limit falls in a step.
 const FALL_DIVISOR: u64 = 32;
-/// Pages with gaps are written when less than one part in this many is left.
+/// Pages with gaps are written when less is left.
 const THIN_DIVISOR: u64 = 8;
 /// Shorter pauses are saved up.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
-/// Writers are never slowed to less than this part of the bandwidth.
+/// Least part of the bandwidth for writers.
 const RATIO_MIN: f64 = 0.25;
-/// The clock is never further ahead.
+/// Most that the clock is ahead.
 const DEBT_MAX: Duration = Duration::from_secs(1);
-/// A device is never taken for slower, in bytes per second.
+/// In bytes per second.
 const BANDWIDTH_MIN: f64 = 4096.0;
 
-/// See the module. Cloning shares it.
+/// See the module; clones share it.
 #[derive(Clone, Debug)]
 pub struct StoreShare(Arc<Shared>);
 
@@ -102,7 +102,7 @@ impl Amount {
     const COUNT: usize = Self::Flights as usize + 1;
 }
 
-/// The amounts of one object, which are given back when it is dropped.
+/// The amounts of one object, given back when it is dropped.
 #[derive(Debug)]
 pub(super) struct Amounts {
     store: StoreShare,
@@ -148,35 +148,34 @@ impl Drop for Amounts {
     }
 }
 
-/// How much the device had to do when a write ended.
+/// What the device had to do when a write ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Memory with bytes that are dirty, under write-out or kept.
+    /// Memory held, see [`Amount::HeldPages`].
     pub dirty_bytes: u64,
-    /// Writes are under way.
     pub is_flying: bool,
-    /// It can take no more, or more waits.
+    /// The device can take no more, or more waits.
     pub is_pressed: bool,
 }
 
 #[derive(Debug)]
 struct Gate {
     pacing: Pacing,
-    /// Enough is under write-out; until it is 2/3 of that.
+    /// Enough is under write-out, until 2/3 of it are.
     flight_stopped: bool,
-    /// Pages with gaps are written, as there was no room.
+    /// Pages with gaps are written for want of room.
     thinning: bool,
     next_object: u64,
-    /// Objects with tagged bytes that found no place.
+    /// With tagged bytes, but without a place.
     unplaced: BTreeSet<u64>,
-    /// Tagged bytes handed out since others had their turn.
+    /// Handed out since others had their turn.
     tag_bytes: u64,
-    /// An object has found no place, or its writer no room.
+    /// An object had no place, or its writer no room.
     is_waiting: bool,
 }
 
 impl StoreShare {
-    /// Of a store of which nothing is dirty.
+    /// Nothing is dirty.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let gate = Gate {
@@ -208,7 +207,6 @@ impl StoreShare {
         gate.next_object
     }
 
-    /// The limits of dirty memory.
     pub(super) fn limits(&self) -> Limits {
         self.gate().pacing.limits()
     }
@@ -217,7 +215,7 @@ impl StoreShare {
         self.gate().pacing.set_dirty_bytes_max(bytes);
     }
 
-    /// How long a writer of new pages pauses; `None`: it is refused.
+    /// A pause before new pages; `None`: refused.
     pub(super) fn pause(
         &self,
         new_bytes: u64,
@@ -249,7 +247,7 @@ impl StoreShare {
         self.gate().flight_stopped
     }
 
-    /// Whether no write of so many bytes fits under write-out.
+    /// Whether no write of `cluster_bytes` fits under write-out.
     pub(super) fn is_full(&self, cluster_bytes: u64, counts: &mut Counts) -> bool {
         let mut gate = self.gate();
         let most = gate.pacing.limits().flight_bytes_max;
@@ -265,7 +263,7 @@ impl StoreShare {
         gate.flight_stopped
     }
 
-    /// Whether an object lets others go first, which commits wait for.
+    /// Whether an object lets those with commits go first.
     pub(super) fn yields(&self, object: u64, has_tagged: bool, cluster_bytes: u64) -> bool {
         let mut gate = self.gate();
         if !has_tagged {
@@ -289,7 +287,7 @@ impl StoreShare {
         }
     }
 
-    /// Bytes of an object are handed out, or none is left.
+    /// An object's bytes are handed out, or none is left.
     pub(super) fn serve(&self, object: u64, tag_bytes: u64) {
         let mut gate = self.gate();
         gate.unplaced.remove(&object);
@@ -300,7 +298,7 @@ impl StoreShare {
         self.gate().unplaced.remove(&object);
     }
 
-    /// Whether an object waits, and there is place again. It is said once.
+    /// Whether an object waits, and there is place again; says so once.
     pub(super) fn take_waiting(&self) -> bool {
         let mut gate = self.gate();
         let is_free = !gate.flight_stopped && gate.unplaced.is_empty();
@@ -340,19 +338,19 @@ impl Gate {
 /// The limits of dirty memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Above it whole pages are written, in bytes.
+    /// Above it whole pages are written.
     pub background_bytes: u64,
-    /// Below it writers are never slowed, in bytes.
+    /// Below it writers are never slowed.
     pub free_run_bytes: u64,
-    /// Above it pages with gaps, too, in bytes.
+    /// Above it pages with gaps are written, too.
     pub thin_bytes: u64,
-    /// Where writers are as fast as the device, in bytes.
+    /// Where writers are as fast as the device.
     pub setpoint_bytes: u64,
-    /// Never exceeded, in bytes.
+    /// Never exceeded.
     pub hard_bytes: u64,
     /// Most bytes under write-out.
     pub flight_bytes_max: u64,
-    /// What the device is taken for, in bytes per second.
+    /// Bytes per second, as measured.
     pub bandwidth: u64,
 }
 
@@ -365,7 +363,7 @@ struct Pacing {
     step_busy: Duration,
     step_bytes: u64,
     step_pressed: bool,
-    /// Time that the average is about.
+    /// What the average is about.
     measured: Duration,
     /// When the next page may become dirty.
     clock: Duration,
@@ -395,7 +393,7 @@ impl Pacing {
         }
         let grows = bytes > self.settings.dirty_bytes_max;
         self.settings.dirty_bytes_max = bytes;
-        // Others need the memory: at once.
+        // Others need the memory at once.
         self.hard_bytes = if grows {
             self.hard_bytes.max(self.target())
         } else {
@@ -404,7 +402,7 @@ impl Pacing {
     }
 
     fn target(&self) -> u64 {
-        // A float beyond the range becomes the last number there is.
+        // A float beyond the range becomes the largest number.
         let bytes = (self.bandwidth * self.settings.device_time_max.as_secs_f64()) as u64;
         let least = self.settings.page_bytes.saturating_mul(HARD_PAGES_MIN);
         bytes.max(least).min(self.settings.dirty_bytes_max)
@@ -433,7 +431,7 @@ impl Pacing {
         }
     }
 
-    /// The rate of all writers together, as a part of the bandwidth: 2 to 0.
+    /// The rate of all writers, as a part of the bandwidth: 2 to [`RATIO_MIN`].
     fn ratio(&self, dirty_bytes: u64) -> f64 {
         let limits = self.limits();
         let room = (limits.setpoint_bytes - limits.free_run_bytes).max(1) as f64;
@@ -441,7 +439,6 @@ impl Pacing {
         (1.0 + distance.clamp(-1.0, 1.0).powi(3)).max(RATIO_MIN)
     }
 
-    /// How long a writer of new pages pauses; `None`: it is refused.
     fn pause(
         &mut self,
         new_bytes: u64,
@@ -478,7 +475,7 @@ impl Pacing {
         self.step_pressed = true;
     }
 
-    /// A write failed: the time it took says nothing.
+    /// A write failed: its time says nothing.
     fn failed(&mut self, flying: bool, now: Duration) {
         self.busy_since = flying.then_some(now);
     }

@@ -18,10 +18,9 @@
 //!
 //! A page that is not full when the stream is 16 MiB further, or not fresh, is left to the other
 //! reasons to write. So are all pages behind a stream that goes much further than it writes: random
-//! writes look like streams that jump.
+//! writes look like such streams.
 //!
-//! Weaknesses: eight streams at a time; a call that overlaps dirty bytes spoils all pages it
-//! touches.
+//! Weaknesses: eight streams at a time; a call that overlaps dirty bytes spoils all its pages.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -32,26 +31,26 @@ use super::Counts;
 use super::dirty_map::DirtyMap;
 
 const STREAMS_MAX: usize = 8;
-/// A call of a stream begins so near to its end.
+/// How near to its end a stream's call begins.
 const REORDER_BYTES: u64 = 16 << 20;
 const IDLE_FORGET: Duration = Duration::from_secs(5);
-/// Calls after the first that prove a stream.
+/// After the first.
 const PROOF_CALLS: u32 = 2;
 /// How much further than a call writes a stream may go.
 const JUMP_BYTES: u64 = 1 << 20;
-/// What is written behind a stream at a time, at least.
+/// Least that is written behind a stream at a time.
 pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
-/// Spans of one generation: 64 KiB of memory.
+/// Of one generation: 64 KiB of memory.
 const SPANS_MAX: usize = 2048;
 
-/// What a page is to a stream of writes.
+/// What a page is to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
-    /// Nothing of it was written.
+    /// Nothing was written.
     Empty,
-    /// Each dirty byte was written once, none to the device lately.
+    /// Dirty bytes were written once, none to the device lately.
     Partial,
-    /// Each byte is such a dirty one.
+    /// All bytes are such.
     Full,
     /// Left to the other reasons to write.
     Stale,
@@ -59,9 +58,9 @@ pub(super) enum Fill {
 
 #[derive(Clone, Copy, Debug)]
 struct Stream {
-    /// First page that was not dealt with.
+    /// First page not dealt with.
     behind: u64,
-    /// First page that is not known to be full and fresh.
+    /// First page not known to be full and fresh.
     checked: u64,
     /// After the highest byte.
     end: u64,
@@ -70,11 +69,11 @@ struct Stream {
     seen: Duration,
 }
 
-/// Which pages were written lately.
+/// Pages written to the device lately.
 ///
-/// Two generations of page sets, as in nbdkit: after an expiry interval the young one becomes the
-/// old one. So a page is known for one to two intervals. With too many spans the set is given up,
-/// and write-behind rests for an interval.
+/// Two generations of sets, as in nbdkit: after an expiry interval the young one becomes the old
+/// one, so a page is known for one to two intervals. With too many spans the set is given up, and
+/// write-behind rests for an interval.
 #[derive(Debug, Default)]
 struct Recent {
     young: Spans,
@@ -108,7 +107,6 @@ impl Recent {
         true
     }
 
-    /// Whether a page was written within the last interval.
     fn contains(&mut self, page: u64, now: Duration, interval: Duration) -> bool {
         self.turn(now, interval);
         let end = page.saturating_add(1);
@@ -127,12 +125,12 @@ impl Habit {
         self.recent.note(pages.start, pages.end, now, interval);
     }
 
-    /// Whether a page was written within the last interval.
+    /// Whether a page was written to the device within the last interval.
     pub(super) fn is_recent(&mut self, page: u64, now: Duration, interval: Duration) -> bool {
         self.recent.contains(page, now, interval)
     }
 
-    /// A call wrote `start..end`, at least partly for the first time. Returns pages to write.
+    /// A call wrote `start..end`, in part for the first time. Returns pages to write.
     pub(super) fn step(
         &mut self,
         (start, end): (u64, u64),
@@ -155,7 +153,7 @@ impl Habit {
         };
         let first = start.div_ceil(map.page_bytes());
         if !stream.pushed && first < stream.behind {
-            // The first calls came in the wrong order.
+            // The first calls came in another order.
             stream.behind = first;
             stream.checked = first;
         }
@@ -189,7 +187,7 @@ impl Habit {
 }
 
 impl Stream {
-    /// Gathered is a whole write, unless a page was written again meanwhile.
+    /// Returns the pages gathered, unless one was written again meanwhile.
     fn push(&mut self, map: &DirtyMap, counts: &mut Counts) -> Option<Range<u64>> {
         let gathered = self.behind..self.checked;
         let stale = |page: &u64| !map.is_fresh(*page);
@@ -203,7 +201,7 @@ impl Stream {
         Some(gathered)
     }
 
-    /// Leaves what is behind it when it went much further than it wrote.
+    /// Leaves what lies behind when the stream went much further than it wrote.
     fn jump(&mut self, written_bytes: u64, map: &DirtyMap, counts: &mut Counts) {
         let last = self.end.saturating_sub(REORDER_BYTES) / map.page_bytes();
         let most = written_bytes.saturating_add(JUMP_BYTES) / map.page_bytes();
@@ -215,7 +213,7 @@ impl Stream {
         }
     }
 
-    /// Looks at what the stream left behind. Returns pages to write.
+    /// Looks at pages left behind. Returns those to write.
     fn check(&mut self, behind_bytes: u64, map: &DirtyMap, counts: &mut Counts) -> Vec<Range<u64>> {
         let mut due = Vec::new();
         loop {
@@ -235,7 +233,7 @@ impl Stream {
                 Fill::Partial | Fill::Empty if self.end - end < REORDER_BYTES => return due,
                 Fill::Partial => counts.behind_skipped_pages += 1,
                 Fill::Empty => {
-                    // A stream that jumped is not followed page by page.
+                    // A jump is not followed page by page.
                     let last = self.end / map.page_bytes();
                     let next = map.next_page(self.checked);
                     let next = next.map_or(last, |page| page.min(last));

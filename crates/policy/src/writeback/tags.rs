@@ -1,8 +1,8 @@
 //! Tag-then-write: everything that is dirty *now*.
 //!
 //! A tag holds the bytes that were dirty when it was set, and the writes under way. A write that
-//! takes tagged bytes along joins those writes. So each byte is waited for once, whatever its
-//! writer does meanwhile, and a commit ends. A failed write ends the wait, too: the tag reports it.
+//! takes tagged bytes along joins those. So each byte is waited for once, whatever its writer does
+//! meanwhile, and a commit ends. A failed write ends the wait, too: the tag reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::{Counts, Tag, TagState, WriteId};
 
 #[derive(Debug)]
 struct Tagged {
-    /// Not handed out yet; always dirty.
+    /// Not handed out; always dirty.
     todo: Spans,
     waits: BTreeSet<WriteId>,
     failed: bool,
@@ -37,7 +37,7 @@ pub(super) struct Tags {
     ended: BTreeMap<Tag, bool>,
     next: u64,
     last: Option<Tag>,
-    /// Bytes handed out for tags since others had their turn.
+    /// For tags, since others had their turn.
     bytes_in_row: u64,
 }
 
@@ -69,19 +69,19 @@ impl Tags {
         self.ended.remove(&tag);
     }
 
-    /// Its bytes that were not handed out, and writes that it waits for.
+    /// Bytes not handed out, and writes that it waits for.
     pub(super) fn left(&self, tag: Tag) -> (u64, usize) {
         let tagged = self.pending.get(&tag);
         tagged.map_or((0, 0), |tagged| (tagged.todo.bytes(), tagged.waits.len()))
     }
 
-    /// The oldest of the writes that a tag waits for.
+    /// The oldest write that a tag waits for.
     pub(super) fn oldest_write(&self, tag: Tag) -> Option<WriteId> {
         // Names ascend with time.
         self.pending.get(&tag)?.waits.first().copied()
     }
 
-    /// The state of a tag, which is forgotten once its end is reported.
+    /// Forgets a tag whose end it reports.
     pub(super) fn state(&mut self, tag: Tag) -> TagState {
         if self.pending.contains_key(&tag) {
             return TagState::Pending;
@@ -92,13 +92,13 @@ impl Tags {
         }
     }
 
-    /// Whether a tag waits for something that can be handed out.
+    /// Whether a tag's bytes can be handed out.
     pub(super) fn has_next(&self, map: &DirtyMap) -> bool {
         let mut pending = self.pending.values();
         pending.any(|tagged| tagged.next(map).is_some())
     }
 
-    /// What is handed out next for a tag, at most so many bytes. The tags take turns.
+    /// What to write next for a tag; the tags take turns.
     pub(super) fn choose(&mut self, map: &DirtyMap, bytes_max: u64) -> Option<Span> {
         let pending = &self.pending;
         let after = self.last.map_or(0, |tag| tag.0.saturating_add(1));
@@ -112,7 +112,7 @@ impl Tags {
         Some((start, end))
     }
 
-    /// Whether it is the turn of bytes without a tag. It is said once.
+    /// Whether bytes without a tag have their turn; says so once.
     pub(super) fn take_turn(&mut self, cluster_bytes: u64) -> bool {
         let is_turn = self.bytes_in_row >= cluster_bytes.saturating_mul(TAG_WRITES);
         if is_turn {
@@ -154,7 +154,7 @@ impl Tags {
         self.settle(counts);
     }
 
-    /// A write will not go; these bytes of it are to be handed out again.
+    /// A write will not go; `parts` of it are to be handed out again.
     pub(super) fn put_back(&mut self, id: WriteId, parts: &Spans, counts: &mut Counts) {
         for tagged in self.pending.values_mut() {
             if tagged.waits.remove(&id) {

@@ -3,14 +3,13 @@
 //! Order: tagged bytes, the tags in turn; due pages (dirty for 30 s, to be retried, or behind a
 //! sequential writer); whole pages, above the background limit; any page, when all but an eighth of
 //! the limit is dirty, down to the middle between the two. After four of the longest tagged writes
-//! another goes, so that endless commits hold up no other bytes. Writes ascend from where the last
-//! one ended and begin anew at the lowest (C-LOOK). Enough under write-out stops all, until it is
-//! 2/3.
+//! another goes, so that endless commits hold up nothing. Writes ascend from where the last one
+//! ended, then begin at the lowest (C-LOOK). Enough under write-out stops all, until it is 2/3.
 //!
 //! **Whole pages first.** Memory is counted in pages, writing in writes. One write cleans a whole
-//! page; a page with gaps costs a write for each range, and each gap that is filled later saves
-//! one. So pages with gaps stay while there is room. Then those go first that cost one write and in
-//! which nothing was written twice (*cheap*); pages in which much has gathered become whole.
+//! page; a page with gaps costs a write for each range, and each gap filled later saves one. So
+//! pages with gaps stay while there is room. Then those go first that cost one write and in which
+//! nothing was written twice (*cheap*); pages in which much has gathered become whole.
 //!
 //! ```text
 //!   |####|####|    |#   |# # | ## |####|      pages, # dirty
@@ -21,11 +20,11 @@
 //! Blocks in random order over N pages, with room for L pages with gaps, 16 blocks in a page: this
 //! is `1 - 15/16 x L/N` writes for each block, and no choice of pages does much better.
 //!
-//! When one page expires, all past the middle of that time go along, in ascending order.
+//! When one page expires, all past the middle of that time go along.
 //!
-//! **Kept bytes.** A server takes writes that are not durable, and loses them when it restarts.
-//! What is written is *kept*; a flush covers what is kept when it begins; a good flush makes that
-//! clean, a failed one makes all that is kept dirty again.
+//! **Kept bytes.** A server may lose writes when it restarts. What it took is *kept*; a flush
+//! covers what is kept when it begins; a good flush makes that clean, a failed one makes all kept
+//! bytes dirty again.
 //!
 //! ```text
 //!                                  flush begins            flush is good
@@ -36,8 +35,8 @@
 //!
 //! Kept pages count as dirty where writers ask for room. A flush is wanted when they are more than
 //! the background limit, or an eighth of the limit while writers are about to be slowed, or when
-//! the oldest has expired. No deadlock: of what a refused writer finds, at most 7/8, less a page,
-//! is dirty and not under write-out; the rest is kept once its writes have ended.
+//! the oldest expires. No deadlock: of what a refused writer finds, at most 7/8, less a page, is
+//! dirty and not under write-out; the rest is kept once its writes have ended.
 //!
 //! Weaknesses: a write never grows over clean bytes. A cheap page that is written again and again,
 //! but not while it is dirty, goes before one with gaps that is finished.
@@ -53,12 +52,11 @@ use super::stream::{BEHIND_BYTES_MIN, Habit};
 use super::tags::Tags;
 use super::{Admission, Counts, Extent, Limits, Settings, Tag, TagState, Urgency, Write, WriteId};
 
-/// More spans than this make a flush wanted, as their memory is not limited.
+/// With more kept spans a flush is wanted: their memory has no limit.
 const SPANS_MAX: usize = 65_536;
-/// Kept pages are in the way of writers when they are one part in so many of the background limit.
+/// From this part of the background limit on, kept pages hinder writers.
 const KEPT_DIVISOR: u64 = 4;
-/// The wait after a replay: short, as the longer bytes wait for a flush, the likelier they are
-/// lost again.
+/// After a replay: the longer bytes wait for a flush, the likelier they are lost again.
 const REPLAY_DELAY: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,15 +68,14 @@ enum Reason {
 
 #[derive(Debug, Default)]
 struct Flushes {
-    /// Bytes that no flush covers yet are kept since then.
+    /// Of the oldest bytes that are kept and not covered.
     since: Option<Duration>,
-    /// One is on its way.
     running: bool,
     retry_at: Duration,
     retry_delay: Duration,
 }
 
-/// Write-back of one object.
+/// See the module.
 #[derive(Debug)]
 pub struct WriteBack {
     settings: Settings,
@@ -94,13 +91,13 @@ pub struct WriteBack {
 }
 
 impl WriteBack {
-    /// Nothing is dirty of the only object of a store.
+    /// Of the only object of a store.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self::of_store(settings, &StoreShare::new(settings))
     }
 
-    /// Nothing is dirty of an object of a store.
+    /// Of an object of a store.
     #[must_use]
     pub fn of_store(settings: Settings, share: &StoreShare) -> Self {
         let settings = settings.normalised();
@@ -118,7 +115,7 @@ impl WriteBack {
         }
     }
 
-    /// What of a range is dirty, under write-out or kept, ascending, not touching.
+    /// What of a range is dirty, under write-out or kept; ascending, apart.
     pub fn dirty_in(&self, extent: Extent) -> impl Iterator<Item = Extent> + use<> {
         let spans = self.map.unclean(extent.offset, extent.end());
         let spans: Vec<Span> = spans.iter().collect();
@@ -137,7 +134,7 @@ impl WriteBack {
         self.map.is_unwritten(extent.offset, extent.end())
     }
 
-    /// Bytes that are dirty, without those that are only under write-out.
+    /// Dirty bytes, without those only under write-out.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.map.dirty_bytes()
@@ -149,56 +146,56 @@ impl WriteBack {
         self.map.amount(Amount::FlightBytes)
     }
 
-    /// Pages with a byte that is dirty, under write-out or kept: what the limits are about.
+    /// Pages with bytes that are dirty, under write-out or kept: what limits count.
     #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.map.amount(Amount::HeldPages)
     }
 
-    /// The memory of those pages, in bytes.
+    /// Their memory, in bytes.
     #[must_use]
     pub fn dirty_memory_bytes(&self) -> u64 {
         self.memory_bytes(self.dirty_pages())
     }
 
-    /// The memory of those pages of all objects of the store, in bytes.
+    /// The same of all objects of the store.
     #[must_use]
     pub fn store_memory_bytes(&self) -> u64 {
         self.memory_bytes(self.share.total(Amount::HeldPages))
     }
 
-    /// Bytes that are written and wait for a flush.
+    /// Bytes that wait for a flush.
     #[must_use]
     pub fn kept_bytes(&self) -> u64 {
         self.map.kept_bytes()
     }
 
-    /// The memory of pages that are nothing else but kept, in bytes.
+    /// Memory of pages that are only kept, in bytes.
     #[must_use]
     pub fn kept_memory_bytes(&self) -> u64 {
         self.memory_bytes(self.map.amount(Amount::OnlyKeptPages))
     }
 
-    /// Whether an object of the store waited for a place under write-out or for room, and may try
-    /// again: then the caller looks at all objects. It is said once.
+    /// Whether an object of the store waited for a place under write-out or for room, and may go
+    /// on: then the caller looks at all. Says so once.
     pub fn take_waiting(&mut self) -> bool {
         self.share.take_waiting()
     }
 
-    /// The limits of dirty memory of the store now.
+    /// The store's limits now.
     #[must_use]
     pub fn limits(&self) -> Limits {
         self.share.limits()
     }
 
-    /// What has happened so far.
+    /// What happened so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Sets the share of the arena for dirty memory, in bytes. While more is dirty, writers of new
-    /// pages are refused.
+    /// Sets the arena's share for dirty memory. While more is dirty, writers of new pages are
+    /// refused.
     pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
         self.share.set_dirty_bytes_max(bytes);
     }
@@ -207,18 +204,16 @@ impl WriteBack {
         pages.saturating_mul(self.settings.page_bytes)
     }
 
-    /// Time never goes back.
     fn advance(&mut self, now: Duration) -> Duration {
         self.now = self.now.max(now);
         self.now
     }
 
-    /// Before a writer puts bytes into memory, for each page or a few. An extent longer than the
-    /// hard limit is let in only when nothing is dirty.
+    /// Before a writer puts bytes into memory, for each page or a few. An extent above the hard
+    /// limit is let in only when nothing is dirty.
     ///
-    /// Nothing is reserved: each thread between `admit` and [`WriteBack::wrote`] may exceed the
-    /// limit by what it was granted. A writer that may not pause is charged only when it is
-    /// granted.
+    /// Reserves nothing: each thread between `admit` and [`WriteBack::wrote`] may exceed the limit
+    /// by what it was granted. A writer that may not pause pays only when granted.
     pub fn admit(&mut self, extent: Extent, may_pause: bool, now: Duration) -> Admission {
         let now = self.advance(now);
         let (pages, held, dirty) = self.map.count(extent.offset, extent.end());
@@ -271,9 +266,9 @@ impl WriteBack {
         Urgency::Later
     }
 
-    /// After [`WriteBack::wrote`]: a block of the device, all of which is in memory. If more than
-    /// one range of it is dirty they become one, of all its bytes, as the block is written as a
-    /// whole. One range stays: its ends show which writer is sequential.
+    /// After [`WriteBack::wrote`], for a device's block, all in memory. If several ranges of it are
+    /// dirty, all of it becomes so: it is written as a whole. One range stays: its ends show which
+    /// writer is sequential.
     pub fn join(&mut self, block: Extent) {
         self.map.join(block.offset, block.end());
     }
@@ -292,7 +287,7 @@ impl WriteBack {
         }
     }
 
-    /// What to write next, until `None`. Never bytes that are under write-out.
+    /// What to write next, until `None`; never bytes under write-out.
     pub fn next(&mut self, now: Duration) -> Option<Write> {
         let now = self.advance(now);
         self.map.end_waits(now);
@@ -336,14 +331,13 @@ impl WriteBack {
         self.map.has_due() || self.has_background_work() || self.tags.has_next(&self.map)
     }
 
-    /// After a tag has gone: others need not wait for an object without tagged bytes.
+    /// Others need not wait for an object without tagged bytes.
     fn leave_place(&self) {
         if !self.tags.has_next(&self.map) {
             self.share.leave(self.object);
         }
     }
 
-    /// Whether pages are to be written because so much memory is dirty.
     fn has_background_work(&self) -> bool {
         self.next_background(false, 0).is_some()
     }
@@ -382,7 +376,7 @@ impl WriteBack {
     }
 
     fn choose_other(&self, is_turn: bool, cluster_bytes: u64) -> Option<(Span, Reason)> {
-        // What is left of the page in which the last write ended comes first.
+        // The rest of the page in which the last write ended comes first.
         let last = self.cursor / self.settings.page_bytes;
         let (_, last_end) = self.map.span(last);
         let has_rest = self.map.candidate(self.cursor, last_end).is_some();
@@ -418,17 +412,16 @@ impl WriteBack {
         }
     }
 
-    /// A write is over; `written` says whether all of it is at the device. If not, its bytes are
-    /// dirty again; their pages wait for a second, and twice as long after each further failure,
-    /// up to 30 s.
+    /// A write is over. If not `written`, its bytes are dirty again; their pages wait for a second,
+    /// twice as long after each further failure, up to 30 s.
     pub fn finished(&mut self, id: WriteId, written: bool, now: Duration) {
         self.end(id, if written { End::Written } else { End::Failed }, now);
     }
 
-    /// [`WriteBack::finished`] with success, of a write that the device may still lose.
+    /// [`WriteBack::finished`], written, but the device may lose it.
     pub fn finished_unflushed(&mut self, id: WriteId, now: Duration) {
         if self.map.is_doubtful(id) {
-            // Dirty again, though it has ended well: one write may be several messages.
+            // One write may be several messages, some before the failed flush.
             return self.put_back(id, now);
         }
         if self.map.keep(id) {
@@ -437,8 +430,8 @@ impl WriteBack {
         self.finished(id, true, now);
     }
 
-    /// A write will not go to the device, or may have been lost there: what was not discarded of
-    /// it is dirty again, may be handed out at once, and tags wait for it as before.
+    /// A write will not go, or may be lost at the device: what was not discarded of it is dirty
+    /// again, without a wait, and tags wait for it as before.
     pub fn put_back(&mut self, id: WriteId, now: Duration) {
         self.end(id, End::PutBack, now);
     }
@@ -486,39 +479,39 @@ impl WriteBack {
     }
 
     /// Asks for all of a range that is dirty or under write-out now. [`WriteBack::next`] hands it
-    /// out before all other bytes, without waiting after a failure. The tag is kept until
-    /// [`WriteBack::tag_state`] reported its end, or [`WriteBack::untag`].
+    /// out first, without a wait after a failure. The tag is kept until [`WriteBack::tag_state`]
+    /// reports its end, or [`WriteBack::untag`].
     pub fn tag(&mut self, extent: Extent, now: Duration) -> Tag {
         self.advance(now);
         let unwritten = self.map.unwritten(extent.offset, extent.end());
         self.tags.set(unwritten, &mut self.counts)
     }
 
-    /// Forgets a tag; its bytes are written in their own time.
+    /// Forgets a tag; its bytes lose their precedence.
     pub fn untag(&mut self, tag: Tag) {
         self.tags.remove(tag);
         self.leave_place();
     }
 
-    /// Bytes of a tag that were not handed out, and writes that it waits for.
+    /// A tag's bytes not handed out, and writes that it waits for.
     #[must_use]
     pub fn tag_left(&self, tag: Tag) -> (u64, usize) {
         self.tags.left(tag)
     }
 
-    /// When the oldest write of a tag was handed out.
+    /// When the oldest write that a tag waits for was handed out.
     #[must_use]
     pub fn tag_waits_since(&self, tag: Tag) -> Option<Duration> {
         self.map.began(self.tags.oldest_write(tag)?)
     }
 
-    /// The state of a tag, which is forgotten once its end is reported.
+    /// Forgets a tag whose end it reports.
     pub fn tag_state(&mut self, tag: Tag) -> TagState {
         self.tags.state(tag)
     }
 
-    /// Forgets what is dirty of a range, and ends the wait of tags for it. Bytes under write-out
-    /// do not become dirty again if that fails; a write that was not sent is to be [put
+    /// Forgets what is dirty of a range; no tag waits for it. Bytes under write-out do not become
+    /// dirty again if that fails; a write that was not sent is to be [put
     /// back](WriteBack::put_back). Returns how many bytes were dirty or under write-out.
     pub fn discard(&mut self, extent: Extent) -> u64 {
         let (start, end) = (extent.offset, extent.end());
@@ -534,7 +527,7 @@ impl WriteBack {
         self.map.is_cut(id)
     }
 
-    /// Forgets all; pending tags fail. Returns how many bytes were dirty, under write-out or kept.
+    /// Forgets all, even under write-out; tags fail. Returns how many bytes were not clean.
     pub fn forget(&mut self) -> u64 {
         let bytes = self.map.forget();
         self.tags.forget(&mut self.counts);
@@ -543,14 +536,14 @@ impl WriteBack {
         bytes
     }
 
-    /// A flush begins: it covers what was written until now.
+    /// A flush begins; it covers what is kept now.
     pub fn flush_begins(&mut self) {
         self.flushes.running = true;
         self.flushes.since = None;
         self.map.cover();
     }
 
-    /// The flush was good. Returns what it covered, which is clean.
+    /// The flush was good. Returns what it covered, now clean.
     pub fn flush_succeeded(&mut self) -> Vec<Extent> {
         self.flushes = Flushes {
             since: self.flushes.since,
@@ -560,7 +553,7 @@ impl WriteBack {
     }
 
     /// A flush failed: all that is kept is dirty again. Returns how many bytes. `is_replay`: the
-    /// device had lost them and is well, so the next flush waits for a moment only.
+    /// device lost them and is well, so the next flush waits only a moment.
     pub fn flush_failed(&mut self, is_replay: bool, now: Duration) -> u64 {
         let now = self.advance(now);
         let flushes = &mut self.flushes;
@@ -577,12 +570,12 @@ impl WriteBack {
         bytes
     }
 
-    /// After [`WriteBack::flush_failed`] of a flush that was given up: another is on its way.
+    /// After [`WriteBack::flush_failed`] of a flush that was given up: another runs.
     pub fn flush_goes_on(&mut self) {
         self.flushes.running = true;
     }
 
-    /// Whether a flush is wanted, without a commit.
+    /// Whether a flush is wanted without a commit.
     #[must_use]
     pub fn wants_flush(&self, now: Duration) -> bool {
         self.flush_at().is_some_and(|at| at <= self.now.max(now))
@@ -601,12 +594,11 @@ impl WriteBack {
         Some(at.max(self.flushes.retry_at))
     }
 
-    /// Whether kept pages are in the way of writers.
     fn is_pressed(&self) -> bool {
         let limits = self.limits();
         let kept_bytes = self.memory_bytes(self.share.total(Amount::OnlyKeptPages));
         let held_bytes = self.store_memory_bytes();
-        // The limit need not be a number of pages.
+        // The limit may be a part of a page.
         let is_full = held_bytes.saturating_add(self.settings.page_bytes) > limits.hard_bytes;
         let is_tight = is_full || held_bytes > limits.free_run_bytes;
         let share_bytes = limits.background_bytes / KEPT_DIVISOR;
