@@ -1,23 +1,19 @@
-//! Permission by mode bits, as the local system would decide.
-//!
-//! Every source without permissions of its own to ask decides reading here; sources that can be
-//! changed decide changes here, too.
+//! Permission by mode bits, as the local system decides, for sources that cannot ask it.
 
 use crate::{Access, Attributes, Credentials, Error, Result};
 
 /// The permission bit for reading.
 pub const READ: u32 = 4;
-/// For writing.
+/// The same for writing.
 pub const WRITE: u32 = 2;
-/// For executing a file, or looking names up in a directory.
+/// The same for executing a file, or looking names up in a directory.
 pub const EXECUTE: u32 = 1;
 
 const SET_UID: u32 = 0o4000;
 const SET_GID: u32 = 0o2000;
 const GROUP_EXECUTE: u32 = 0o10;
 
-/// The kinds of access to a directory or to another object, each with the permission bits that it
-/// needs.
+/// The kinds of access to a directory or another object, with the permission bits that each needs.
 #[must_use]
 pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
     if is_directory {
@@ -38,9 +34,9 @@ pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
     }
 }
 
-/// Whether the mode of an object gives the caller all of `wanted`, permission bits. The first class
-/// of the caller decides: owner, group or others. Uid 0 may do everything, except execute a file
-/// without any execute bit.
+/// Whether the mode gives the caller all permission bits `wanted`. The caller's first class
+/// decides: owner, group or others. Uid 0 may do everything but execute a file without any execute
+/// bit.
 #[must_use]
 pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
     let mode = attributes.mode;
@@ -58,16 +54,15 @@ pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -
     mode >> shift & wanted == wanted
 }
 
-/// The mode of a file after a caller without the right to keep them (`CAP_FSETID`) changes its data
-/// or owner: set-user-id always goes, set-group-id where the group may execute the file, and else
-/// (a mark for mandatory locks, once) when that caller is not a member of the group.
+/// The mode of a file after a caller without `CAP_FSETID` changes its data or owner: set-user-id
+/// always goes, set-group-id if the group may execute the file or that caller is no member of it.
 #[must_use]
 pub fn mode_after_change(mode: u32, is_member: bool) -> u32 {
     let goes = mode & GROUP_EXECUTE != 0 || !is_member;
     mode & !(SET_UID | if goes { SET_GID } else { 0 })
 }
 
-/// The kinds of access among `wanted` whose permission bits are `allowed`.
+/// What of `wanted` needs only permission bits that are `allowed`.
 pub fn among(wanted: Access, is_directory: bool, allowed: impl Fn(u32) -> bool) -> Access {
     kinds(is_directory)
         .iter()
@@ -75,7 +70,7 @@ pub fn among(wanted: Access, is_directory: bool, allowed: impl Fn(u32) -> bool) 
         .fold(Access::default(), |all, (access, _)| all | *access)
 }
 
-/// The kinds of access among `wanted` that the caller has, without those that change the object.
+/// What of `wanted` the caller has, without what changes the object.
 #[must_use]
 pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
     among(wanted, attributes.file_type.is_directory(), |needed| {
@@ -83,12 +78,12 @@ pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Acces
     })
 }
 
-/// Refuses a caller that lacks some of `wanted`, kinds that do not change the object.
+/// Refuses a caller that lacks some of `wanted`, which does not change the object.
 pub fn check(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Result<()> {
     Error::AccessDenied.unless(granted(credentials, attributes, wanted) == wanted)
 }
 
-/// Refuses a caller that may not read a file. Its owner may, and callers that may execute it (RFC
+/// Refuses a caller that may not read a file; its owner may, and callers that may execute it (RFC
 /// 1813 section 4.4).
 pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
@@ -97,7 +92,7 @@ pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<
     Error::AccessDenied.unless(is_owner || granted.intersects(wanted))
 }
 
-/// Refuses a caller that may not write to a file. Its owner may (RFC 1813 section 4.4).
+/// Refuses a caller that may not write to a file; its owner may (RFC 1813 section 4.4).
 pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     Error::AccessDenied.unless(is_owner || allows(credentials, attributes, WRITE))

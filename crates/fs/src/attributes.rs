@@ -1,20 +1,20 @@
-//! Attributes of an object and requests to change them (RFC 1813 section 2.5, `fattr3`, `sattr3`).
+//! Attributes of an object, and changes of them (RFC 1813 section 2.5, `fattr3`, `sattr3`).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::{Error, Result};
 
-/// Seconds since 1970 (may be negative, may exceed 32 bits) and nanoseconds.
+/// A time; may be before 1970, or exceed 32 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Timestamp {
-    /// Whole seconds since 1970-01-01 00:00 UTC.
+    /// Since 1970-01-01 00:00 UTC.
     pub seconds: i64,
     /// 0 to 999,999,999.
     pub nanoseconds: u32,
 }
 
 impl Timestamp {
-    /// The system's clock, now.
+    /// The system's clock.
     #[must_use]
     pub fn now() -> Self {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -57,7 +57,7 @@ impl From<SystemTime> for Timestamp {
                 seconds: -seconds,
                 nanoseconds: 0,
             },
-            // Nanoseconds count forwards, also before 1970.
+            // Nanoseconds count forwards before 1970, too.
             (true, nanoseconds) => Self {
                 seconds: -seconds - 1,
                 nanoseconds: 1_000_000_000 - nanoseconds,
@@ -86,13 +86,13 @@ pub enum FileType {
 }
 
 impl FileType {
-    /// Whether it is a directory.
+    /// Whether this is a directory.
     #[must_use]
     pub fn is_directory(self) -> bool {
         self == Self::Directory
     }
 
-    /// Refuses to read or write an object without data.
+    /// Refuses what has no data to read or write.
     pub fn expect_regular(self) -> Result<()> {
         match self {
             Self::Regular => Ok(()),
@@ -107,7 +107,7 @@ impl FileType {
 pub struct Attributes {
     /// Type.
     pub file_type: FileType,
-    /// Permission bits with set-user-id, set-group-id and sticky: the low 12 bits.
+    /// Permission bits, set-user-id, set-group-id and sticky: the low 12 bits.
     pub mode: u32,
     /// Hard links.
     pub link_count: u32,
@@ -121,22 +121,22 @@ pub struct Attributes {
     pub used: u64,
     /// Major and minor number of a device; else 0.
     pub device: (u32, u32),
-    /// The file system of the object. For a directory of this machine the number of its device;
-    /// elsewhere equal for all objects of one source.
+    /// The file system: for a directory of this machine the number of its device, elsewhere equal
+    /// for all objects of a source.
     pub filesystem_id: u64,
-    /// The object within the file system (an inode number).
+    /// The object within its file system (inode number).
     pub file_id: u64,
     /// Last access.
     pub accessed: Timestamp,
     /// Last change of the data.
     pub modified: Timestamp,
-    /// Last change of data or attributes. It moves with each change, also of a source whose clock
-    /// stands between two, and so is the change attribute of an object (RFC 8881 section 5.8.1.4).
-    /// Of a directory of this machine it is what the kernel says: before Linux 6.13 two changes
-    /// within one tick, 10 ms at the most, may have one time.
+    /// Last change of data or attributes. Moves with each change, even between two ticks of the
+    /// source's clock, and so is the change attribute (RFC 8881 section 5.8.1.4). In a directory of
+    /// this machine the kernel decides: before Linux 6.13 two changes within a tick, at most 10 ms,
+    /// may have one time.
     pub changed: Timestamp,
-    /// Whether a front may keep them as long as [`crate::Coherence`] says. Not where they lack a
-    /// change that the source knows of, as data that is not at a server yet.
+    /// Whether a front may keep them as long as [`crate::Coherence`] says: not without a change
+    /// known to the source, such as data not at its server yet.
     pub may_be_kept: bool,
 }
 
@@ -152,7 +152,7 @@ impl Attributes {
     }
 }
 
-/// The attributes by which a client sees whether it alone changed an object (RFC 1813 `wcc_attr`).
+/// By these a client sees whether it alone changed an object (RFC 1813 `wcc_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WccAttributes {
     /// Length in bytes.
@@ -165,26 +165,26 @@ pub struct WccAttributes {
 
 /// An object before and after a change (RFC 1813 `wcc_data`).
 ///
-/// `before` is `Some` only when nothing else changed the object through Pagewell in between: it is
-/// true or absent, never a guess.
+/// `before` is true or absent, never a guess: nothing else changed the object through Pagewell in
+/// between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Read atomically with the change.
     pub before: Option<WccAttributes>,
-    /// Absent when it could not be read.
+    /// Absent when not readable.
     pub after: Option<Attributes>,
 }
 
 /// How to set a time (RFC 1813 `time_how`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetTime {
-    /// The server's clock. Needs only write permission.
+    /// The server's clock; needs only write permission.
     ToServerTime,
-    /// This value. Needs ownership.
+    /// This value; needs ownership.
     To(Timestamp),
 }
 
-/// Attributes to set; `None` leaves one as it is (RFC 1813 `sattr3`).
+/// Attributes to set; `None`: no change (RFC 1813 `sattr3`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SetAttributes {
     /// Permission bits, the low 12.
@@ -193,7 +193,7 @@ pub struct SetAttributes {
     pub uid: Option<u32>,
     /// Group.
     pub gid: Option<u32>,
-    /// Length in bytes: truncates or extends with a hole.
+    /// Length in bytes; extends with a hole.
     pub size: Option<u64>,
     /// Access time.
     pub accessed: Option<SetTime>,
@@ -202,7 +202,7 @@ pub struct SetAttributes {
 }
 
 impl SetAttributes {
-    /// Whether the nanoseconds of its times are less than a second.
+    /// Whether all nanoseconds are less than a second.
     #[must_use]
     pub fn has_valid_times(&self) -> bool {
         self.accessed
@@ -215,7 +215,7 @@ impl SetAttributes {
     }
 }
 
-/// A set of access kinds, with the bits of RFC 1813 section 3.3.4.
+/// Kinds of access, with the bits of RFC 1813 section 3.3.4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access(pub u32);
 
@@ -235,7 +235,7 @@ impl Access {
     /// All six.
     pub const ALL: Self = Self(0x3f);
 
-    /// Whether any bit of `other` is in this set.
+    /// Whether the sets have a bit in common.
     #[must_use]
     pub fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0

@@ -1,14 +1,14 @@
 //! Results that the calls of a receive batch share.
 //!
-//! A server receives many calls with one system call. Their clients sent all of them before the
-//! first reply, so one look at a file serves them all. Such a *receive batch* has a [`BatchCache`],
-//! in which a source keeps its results for the later calls: the thread need not touch again what
-//! all threads share, a lock or a count of references.
+//! A server receives many calls with one system call. Their clients sent all before the first
+//! reply, so one look at a file serves them all. Such a *receive batch* has a [`BatchCache`] for
+//! results of sources: later calls need not touch what all threads share, a lock or a count of
+//! references.
 //!
-//! A call has the cache only through [`Batched`](crate::Batched), which discards its content before
-//! each change. So a front that forgets it is slower, but never stale. Changes of other threads
-//! meanwhile are concurrent with the calls of the batch: either order is right. That also holds for
-//! a change of the batch that a pool makes later: its client has no reply yet.
+//! A call has the cache only through [`Batched`](crate::Batched), which empties it before each
+//! change: a front that forgets it is slower, never stale. Changes of other threads are concurrent
+//! with the calls of the batch, so either order is right; so is one of the batch that a pool makes
+//! later, as its client has no reply yet.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -21,18 +21,18 @@ use crate::FileId;
 const ENTRIES_MAX: usize = 8;
 
 struct CacheEntry {
-    /// The address of its source.
+    /// Its address.
     source: usize,
     id: FileId,
     value: Rc<dyn Any>,
 }
 
 thread_local! {
-    /// The number of the latest cache of this thread.
+    /// Of the latest cache.
     static LAST: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The results of one receive batch. It stays on the thread that made it.
+/// The results of one receive batch, on the thread that made it.
 pub struct BatchCache {
     number: Cell<NonZeroU64>,
     entries: RefCell<[Option<CacheEntry>; ENTRIES_MAX]>,
@@ -41,7 +41,7 @@ pub struct BatchCache {
 }
 
 impl BatchCache {
-    /// An empty one, without an allocation.
+    /// Empty, without an allocation.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -51,8 +51,8 @@ impl BatchCache {
         }
     }
 
-    /// Changes with each cache of a thread and with each change: a value that a source keeps by
-    /// thread beside this number is as good as one in the cache.
+    /// Changes with each cache of a thread and each change: what a source keeps by thread beside
+    /// this number is as good as in the cache.
     #[must_use]
     pub fn number(&self) -> NonZeroU64 {
         self.number.get()

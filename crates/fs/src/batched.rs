@@ -6,8 +6,8 @@ use crate::{
     SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
-/// A file system for a front that serves several on one thread: it prepares the thread, gives the
-/// cache of the receive batch to reading calls, and discards its content before changes.
+/// Prepares the thread of a front that serves several file systems, gives the cache of the receive
+/// batch to reading calls, and empties it before changes.
 #[derive(Clone, Copy)]
 pub struct Batched<'a> {
     filesystem: &'a dyn FileSystem,
@@ -32,7 +32,7 @@ macro_rules! methods {
 }
 
 impl<'a> Batched<'a> {
-    /// The file system for the calls of a batch. Prepares the thread.
+    /// Prepares the thread for the calls of a batch.
     #[must_use]
     pub fn new(filesystem: &'a dyn FileSystem, cache: Option<&'a BatchCache>) -> Self {
         filesystem.prepare_thread();

@@ -11,17 +11,17 @@ use crate::{
 pub struct Call<'a> {
     /// The caller.
     pub credentials: &'a Credentials,
-    /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`]. It has
-    /// changed nothing then, but for a write: the first of its bytes may be in the file, as after a
-    /// write that failed. A front first tries this on the thread that received the request, and
-    /// then repeats the call with true on a thread that may wait. A source that cannot predict it
-    /// answers `WouldBlock` to calls that may wait.
+    /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`], and has
+    /// changed nothing, but for a write: its first bytes may be in the file, as after a failure. A
+    /// front tries this on the thread that received the request, then repeats the call with true on
+    /// a thread that may wait. A source that cannot predict a wait answers `WouldBlock` to all
+    /// calls that may wait.
     pub may_block: bool,
     pub(crate) batch: Option<&'a BatchCache>,
 }
 
 impl<'a> Call<'a> {
-    /// A call outside a receive batch.
+    /// Outside a receive batch.
     #[must_use]
     pub const fn new(credentials: &'a Credentials, may_block: bool) -> Self {
         Self {
@@ -31,17 +31,17 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The results of its receive batch ([`crate::Batched`]).
+    /// The cache of its receive batch ([`crate::Batched`]).
     #[must_use]
     pub fn batch(&self) -> Option<&'a BatchCache> {
         self.batch
     }
 }
 
-/// An object that was found or made, with its attributes at that time.
+/// An object found or made, with its attributes then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its identifier from now on.
+    /// Its identifier.
     pub id: FileId,
     /// Its attributes.
     pub attributes: Attributes,
@@ -50,21 +50,21 @@ pub struct Entry {
 /// The result of a read.
 #[derive(Debug)]
 pub struct ReadReply {
-    /// At most as many bytes as the caller wants; fewer only at the end of the file or before bytes
-    /// that cannot be read (the next read, from there, then fails).
+    /// At most as many bytes as wanted; fewer only at the end of the file or before bytes that
+    /// cannot be read (the next read, from there, then fails).
     pub payload: Payload,
-    /// Whether the payload ends at (or the offset is past) the end of the file.
+    /// Whether the payload ends at, or the offset is past, the end of the file.
     pub end_of_file: bool,
     /// The file's attributes.
     pub attributes: Attributes,
 }
 
-/// The durability of a write (RFC 1813 `stable_how`). Ordered: more is stronger.
+/// The durability of a write (RFC 1813 `stable_how`); more is stronger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Stability {
-    /// In memory: lost with the power unless a later [`crate::FileSystem::commit`] returned.
+    /// In memory: lost with the power before a [`crate::FileSystem::commit`] returns.
     Unstable,
-    /// The data, and the metadata to read it back, is on the device.
+    /// Data, and metadata to read it back, are on the device.
     DataSync,
     /// Data and all attributes are on the device.
     FileSync,
@@ -75,7 +75,7 @@ pub enum Stability {
 pub struct Written {
     /// Bytes written, at least 1 unless none were given.
     pub count: u32,
-    /// The durability reached; never more than it really is.
+    /// The durability reached, never more.
     pub committed: Stability,
     /// [`crate::FileSystem::write_verifier`] *before* the write began: a loss after that changes
     /// the verifier of the next commit.
@@ -97,12 +97,12 @@ pub struct Committed {
 /// How to create a regular file (RFC 1813 `createmode3`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CreateMode {
-    /// An existing regular file is fine: it takes only `size` of the attributes.
+    /// An existing regular file is fine; of the attributes it takes only `size`.
     Unchecked(SetAttributes),
     /// The name must not exist.
     Guarded(SetAttributes),
-    /// The name must not exist, unless it was made with the same verifier (a retry). The file keeps
-    /// the verifier, also over a restart, until the next set-attributes.
+    /// The name must not exist, unless made with the same verifier (a retry). The file keeps the
+    /// verifier, even over a restart, until the next set-attributes.
     Exclusive([u8; 8]),
 }
 
@@ -128,43 +128,42 @@ pub struct Created {
     pub parent: Change,
 }
 
-/// The treatment of an existing new name in a rename (renameat2(2)).
+/// What a rename does to an existing new name (renameat2(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RenameMode {
-    /// Its object is replaced, as rename(2) does.
+    /// Replaces its object, as rename(2) does.
     Replace,
     /// It must not exist.
     NoReplace,
-    /// It must exist, and the two names exchange their objects.
+    /// It must exist; the names exchange their objects.
     Exchange,
 }
 
 /// The fate of unstable data when the use of a file system ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It goes to the device, however long that takes. The file system remains usable.
+    /// To the device, however long that takes. The file system remains usable.
     Sync,
-    /// The same, as the last use of the file system. Without progress for this time the data is
-    /// abandoned.
+    /// The same, as the last use. Without progress for this time the data is abandoned.
     Within(Duration),
-    /// Every call in progress and to come ends with an error, and unstable data is lost. For a
-    /// source that may wait for ever, such as a lost server, when the program must end all the
-    /// same; others have nothing to abandon.
+    /// All calls, now and later, end with an error, and unstable data is lost. For a source that
+    /// may wait for ever, such as a lost server, when the program must end; others have nothing to
+    /// abandon.
     Abandon,
 }
 
 /// One name in a directory.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry<'a> {
-    /// The name; `.` and `..` are listed too.
+    /// The name; may be `.` or `..`.
     pub name: &'a [u8],
     /// [`Attributes::file_id`] of the object.
     pub file_id: u64,
     /// Resumes the listing *after* this entry. Never 0, unique in the directory, stable while other
     /// names come and go, the same with and without attributes.
     pub cookie: u64,
-    /// The object, when the caller wants attributes and the source could read them; a source that
-    /// has it anyway may give it also without them.
+    /// The object, when the caller wants attributes and the source could read them; may be given
+    /// without that.
     pub entry: Option<Entry>,
 }
 
@@ -175,12 +174,11 @@ pub struct DirectoryPage {
     pub attributes: Attributes,
     /// Whether the visitor took the last entry.
     pub end: bool,
-    /// Entries left out because their stored names are invalid, among those that this call looked
-    /// at.
+    /// Entries left out, of those that this call saw, because their stored names are invalid.
     pub unusable: u64,
 }
 
-/// Sizes of the whole file system, in bytes and in objects (RFC 1813 FSSTAT).
+/// Sizes of the whole file system (RFC 1813 FSSTAT).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Bytes in all.
@@ -200,13 +198,13 @@ pub struct Statistics {
 /// Limits and capabilities of a file system (RFC 1813 FSINFO and PATHCONF).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// No change is possible.
+    /// Nothing can change.
     pub read_only: bool,
     /// Largest file, in bytes, below 2^63.
     pub file_bytes_max: u64,
     /// Longest name, in bytes.
     pub name_bytes_max: u32,
-    /// Most hard links to one object; 1 without hard links.
+    /// Most hard links to an object; 1 without hard links.
     pub links_max: u32,
     /// Whether symbolic links can exist.
     pub symlinks: bool,
@@ -214,22 +212,22 @@ pub struct Limits {
     pub times_settable: bool,
     /// Grain of times, in nanoseconds.
     pub time_grain_nanoseconds: u32,
-    /// Whether lookups ignore the case of letters.
+    /// Whether lookups ignore case.
     pub case_insensitive: bool,
-    /// Whether objects can have POSIX access control lists, which are extended attributes. The
-    /// caller's umask then applies where a directory has no default list.
+    /// Whether objects can have POSIX access control lists (extended attributes). The caller's
+    /// umask then applies where a directory has no default list.
     pub access_lists: bool,
-    /// Whether its files lie on a file system that itself lies on others, such as overlayfs.
+    /// Whether files lie on a file system that lies on others, such as overlayfs.
     pub stacked: bool,
-    /// Whether files keep their length whatever is written: a write across the end is cut there,
-    /// one behind it is [`Error::NoSpace`].
+    /// Whether writes keep the length of files: one across the end is cut there, one behind it is
+    /// [`Error::NoSpace`].
     pub fixed_lengths: bool,
     /// How long a front may keep answers.
     pub coherence: Coherence,
 }
 
 impl Limits {
-    /// The error of a change that the source does not implement.
+    /// The error of changes that the source does not implement.
     #[must_use]
     pub const fn refusal(&self) -> Error {
         if self.read_only {
@@ -241,7 +239,7 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// Files and directories that can only be read, and whose answers no front keeps.
+    /// Files and directories to read, whose answers no front keeps.
     fn default() -> Self {
         Self {
             read_only: true,
@@ -260,7 +258,7 @@ impl Default for Limits {
     }
 }
 
-/// The target of a search in a file (lseek(2)).
+/// What to search in a file (lseek(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     /// Written bytes.
@@ -269,40 +267,38 @@ pub enum Seek {
     Hole,
 }
 
-/// A change of a range of a file without data (fallocate(2)).
+/// A change of a range without data (fallocate(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Space {
-    /// Allocates space, so that later writes find it. Data stays. The file grows to the end of the
-    /// range.
+    /// Allocates space for later writes. Data stays. The file grows to the end of the range.
     Reserve,
-    /// The same, and the file keeps its length.
+    /// The same; the file keeps its length.
     ReserveOnly,
     /// Makes a hole; the file keeps its length.
     Punch,
     /// Allocates space that reads as zeros. The file grows to the end of the range.
     Zero,
-    /// The same, and the file keeps its length.
+    /// The same; the file keeps its length.
     ZeroOnly,
 }
 
-/// Keeps an object until it is dropped, also without a name.
+/// Keeps an object until dropped, even without a name.
 pub type Hold = Box<dyn Send + Sync>;
 
 /// An open file.
 pub struct Opened {
-    /// Its attributes, read anew where other clients may have changed them.
+    /// Read anew where other clients may change them.
     pub attributes: Attributes,
-    /// Whether data that a front kept from an earlier open is still valid.
+    /// Whether what a front kept from an earlier open is valid.
     pub keep_cache: bool,
-    /// The file of this machine, if it is one: a front may let the kernel read and write it
-    /// directly.
+    /// The file, if of this machine: a front may let the kernel read and write it directly.
     pub file: Option<OpenFile>,
-    /// Keeps the object until it is dropped, also without a name.
+    /// Keeps the object.
     pub hold: Option<Hold>,
 }
 
 impl Opened {
-    /// A file of a source without state of open files, which no other client changes.
+    /// Of a source without state of open files, and without other clients.
     #[must_use]
     pub fn plain(attributes: Attributes) -> Self {
         Self {
@@ -321,18 +317,18 @@ pub struct Coherence {
     pub attributes: Duration,
     /// The object of a name.
     pub names: Duration,
-    /// The absence of a name.
+    /// That a name is missing.
     pub missing_names: Duration,
 }
 
 impl Coherence {
-    /// No answer: others change the source in ways that it cannot see.
+    /// None: others may change the source unseen.
     pub const NONE: Self = Self::same(Duration::ZERO);
 
-    /// Only the front itself makes changes: as good as for ever.
+    /// Only the front makes changes: as good as for ever.
     pub const UNCHANGED: Self = Self::same(Duration::from_secs(24 * 60 * 60));
 
-    /// All answers for this time.
+    /// All for this time.
     #[must_use]
     pub const fn same(time: Duration) -> Self {
         Self {

@@ -1,14 +1,14 @@
 //! A [`FileId`] in less memory.
 //!
-//! A [`FileId`] has room for the longest handle of NFS, 64 bytes. Those of most sources have 10 to
-//! 30, and tables hold one for each object that the kernel knows.
+//! It has room for the longest handle of NFS, 64 bytes. Those of most sources have 10 to 30, and
+//! tables hold one for each object that the kernel knows.
 
 use crate::FileId;
 
-/// Longer identifiers take an allocation.
+/// Longer ones take an allocation.
 const INLINE_BYTES_MAX: usize = 30;
 
-/// See the module's text.
+/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CompactId(Kept);
 

@@ -1,11 +1,11 @@
-//! The error type of this crate, and its mapping to and from errno.
+//! The error type, and its mapping to and from errno.
 
 use rustix::io::Errno;
 
 /// The result of every call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The reason of a failure. Each maps to exactly one `nfsstat3` (in the server) and one errno
+/// Why a call failed. Each maps to one `nfsstat3` (in the server) and one errno
 /// ([`Error::to_errno`]).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -15,7 +15,7 @@ pub enum Error {
     /// No such name.
     #[error("no such file or directory")]
     NotFound,
-    /// The storage failed; the text names the place and the reason.
+    /// The storage failed; names the place and the reason.
     #[error("I/O error: {0}")]
     Io(String),
     /// No such device.
@@ -36,7 +36,7 @@ pub enum Error {
     /// Does not work on a directory.
     #[error("is a directory")]
     IsDirectory,
-    /// An argument makes no sense here.
+    /// An argument makes no sense.
     #[error("invalid argument")]
     Invalid,
     /// Past the largest size of a file.
@@ -45,8 +45,8 @@ pub enum Error {
     /// The storage or the configured size is full.
     #[error("no space left")]
     NoSpace,
-    /// The storage below the source is full, which the source's own size does not show; the text
-    /// names it and the reason. For callers it is [`Error::NoSpace`].
+    /// The storage below the source is full, which the source's own size does not show; names it
+    /// and the reason. For callers [`Error::NoSpace`].
     #[error("no space left below: {0}")]
     FullBelow(String),
     /// The source cannot be written.
@@ -64,7 +64,7 @@ pub enum Error {
     /// The owner's quota is used up.
     #[error("quota exceeded")]
     QuotaExceeded,
-    /// The same of the storage below; the text names it and the reason.
+    /// The same of the storage below; names it and the reason.
     #[error("quota exceeded below: {0}")]
     QuotaBelow(String),
     /// No such extended attribute.
@@ -76,10 +76,10 @@ pub enum Error {
     /// The object is gone.
     #[error("stale file identifier")]
     Stale,
-    /// The identifier was never one of this file system.
+    /// The identifier was never valid.
     #[error("malformed file identifier")]
     BadId,
-    /// The guard of a set-attributes call does not match.
+    /// The guard of a set-attributes call differs.
     #[error("guard does not match")]
     NotSync,
     /// A directory cookie without a place.
@@ -94,8 +94,8 @@ pub enum Error {
     /// The storage is slow, or the machine short of a resource.
     #[error("try again later: storage is slow, or memory or file descriptors are short")]
     TryLater,
-    /// The call would wait for storage and [`crate::Call::may_block`] forbids it: repeat it on a
-    /// thread that may wait. Never reaches a client.
+    /// The call would wait for storage, against [`crate::Call::may_block`]: repeat it on a thread
+    /// that may. Never reaches a client.
     #[error("would block")]
     WouldBlock,
 }
@@ -113,7 +113,7 @@ impl Error {
         self.when(!is_so)
     }
 
-    /// The text for the operator; a caller gets only the errno.
+    /// The text for the operator; callers get only the errno.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         match self {
@@ -122,7 +122,7 @@ impl Error {
         }
     }
 
-    /// The errno of a local program.
+    /// For a local program.
     #[must_use]
     pub fn to_errno(&self) -> Errno {
         match self {

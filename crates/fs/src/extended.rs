@@ -1,26 +1,24 @@
 //! Extended attributes (xattr(7)), and the checks that sources share.
 //!
-//! The beginning of a name says its purpose, and so its users, whatever the mode of the object
-//! says: `trusted.` is for the superuser alone, and hidden from others; only the superuser may
-//! change `security.`.
+//! The beginning of a name says who may use it, whatever the object's mode: `trusted.` only the
+//! superuser, hidden from others; only the superuser may change `security.`.
 
 use std::ffi::{CStr, CString};
 
 use crate::{Call, Error, FileId, Result};
 
-/// One extended attribute: its name and its value.
+/// Name and value.
 pub type ExtendedAttribute = (CString, Vec<u8>);
 
-/// The extended attributes of a file system's objects.
+/// The extended attributes of objects.
 pub trait ExtendedAttributes: Send + Sync {
-    /// The value of an attribute; [`Error::NoData`] when there is none.
+    /// A value; [`Error::NoData`]: there is none.
     fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>>;
 
-    /// The names of the attributes that the caller may see, each with a NUL behind it.
+    /// The names that the caller may see, each with a NUL behind it.
     fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>>;
 
-    /// Sets an attribute, as setxattr(2) does; [`Error::TooBig`] for a value of more than
-    /// [`VALUE_BYTES_MAX`].
+    /// Sets an attribute, as setxattr(2) does; [`Error::TooBig`] above [`VALUE_BYTES_MAX`].
     fn set(
         &self,
         call: &Call<'_>,
@@ -30,10 +28,10 @@ pub trait ExtendedAttributes: Send + Sync {
         presence: Presence,
     ) -> Result<()>;
 
-    /// Removes an attribute; [`Error::NoData`] when there is none.
+    /// Removes an attribute; [`Error::NoData`]: there is none.
     fn remove(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()>;
 
-    /// All attributes of an object that the caller may see.
+    /// All that the caller may see.
     fn all(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>> {
         let names = self.names(call, id)?;
         let names = names.split_inclusive(|byte| *byte == 0);
@@ -49,28 +47,27 @@ pub trait ExtendedAttributes: Send + Sync {
     }
 }
 
-/// The longest name, in bytes (`XATTR_NAME_MAX`).
+/// Longest name (`XATTR_NAME_MAX`).
 const NAME_BYTES_MAX: usize = 255;
-/// The longest value, and the most bytes of all names of an object (`XATTR_SIZE_MAX`,
-/// `XATTR_LIST_MAX`).
+/// Longest value, and all names of an object (`XATTR_SIZE_MAX`, `XATTR_LIST_MAX`).
 pub const VALUE_BYTES_MAX: usize = 64 << 10;
 
 /// For the superuser alone.
 pub const TRUSTED: &[u8] = b"trusted.";
 const SECURITY: &[u8] = b"security.";
 
-/// The condition for setting an attribute (setxattr(2)).
+/// A condition for setting an attribute (setxattr(2)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
     /// None.
     Any,
-    /// It does not exist: [`Error::Exists`] otherwise.
+    /// It does not exist, else [`Error::Exists`].
     Absent,
-    /// It exists: [`Error::NoData`] otherwise.
+    /// It exists, else [`Error::NoData`].
     Present,
 }
 
-/// Refuses bad names, and names that are not for the user `uid`.
+/// Refuses bad names, and names not for the user `uid`.
 pub fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
     let name = name.to_bytes();
     Error::Invalid.when(name.is_empty() || name.len() > NAME_BYTES_MAX)?;
@@ -83,13 +80,13 @@ pub fn check(name: &CStr, uid: u32, changes: bool) -> Result<()> {
     }
 }
 
-/// Whether the user `uid` may see an attribute of this name.
+/// Whether the user `uid` may see a name.
 #[must_use]
 pub fn is_shown(name: &[u8], uid: u32) -> bool {
     uid == 0 || !name.starts_with(TRUSTED)
 }
 
-/// Refuses values that are too long.
+/// Refuses a value too long.
 pub fn check_value(value: &[u8]) -> Result<()> {
     Error::TooBig.unless(value.len() <= VALUE_BYTES_MAX)
 }

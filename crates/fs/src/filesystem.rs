@@ -10,23 +10,23 @@ use crate::{
 /// A tree of files. Any number of threads may call each method at once.
 ///
 /// A source checks names with [`crate::name`], and permission for `call.credentials` as the local
-/// system would, with the two liberties of NFS (RFC 1813 section 4.4): the owner may read and write
-/// a file whatever its mode says, and execute permission lets a file be read.
+/// system does, with the two liberties of NFS (RFC 1813 section 4.4): the owner may read and write
+/// a file whatever its mode, and execute permission lets a file be read.
 ///
-/// A source implements what it can do; the defaults refuse changes ([`Limits::refusal`]).
+/// The defaults refuse changes ([`Limits::refusal`]).
 pub trait FileSystem: Send + Sync {
-    /// One line for people: the kind and the thing that it serves.
+    /// The kind and what it serves, in one line.
     fn describe(&self) -> String;
 
-    /// The files of this machine behind the objects, if they are such files. A layer that changes
-    /// the effect of calls has none.
+    /// The files of this machine behind the objects. A layer that changes the effect of calls has
+    /// none.
     fn as_local(&self) -> Option<&dyn LocalFiles> {
         None
     }
 
-    /// Prepares the thread for calls, as [`crate::Batched::new`] does for a front that serves
-    /// several file systems. By default it takes the server's identity; a source that sets its
-    /// identity itself, or opens no paths and starts no threads, does not need that.
+    /// Prepares the thread for calls; [`crate::Batched::new`] does so. By default takes the
+    /// server's identity, unneeded where a source sets its own, or opens no paths and starts no
+    /// threads.
     fn prepare_thread(&self) {
         crate::identity::act_for_server();
     }
@@ -34,24 +34,24 @@ pub trait FileSystem: Send + Sync {
     /// The root directory.
     fn root(&self) -> FileId;
 
-    /// The root directory for a client that begins to use the tree: a new one where the old one was
-    /// removed and replaced.
+    /// The root directory for a client that begins to use the tree: a new one where the old was
+    /// replaced.
     fn current_root(&self, _call: &Call<'_>) -> Result<FileId> {
         Ok(self.root())
     }
 
-    /// Distinguishes this tree from any other that a later run of the server may serve by the same
-    /// name: handles are only valid for their own tree. The same after a restart.
+    /// Distinguishes this tree from any other that a later run may serve by the same name, as
+    /// handles are valid only for their own tree. The same after a restart.
     fn tree_id(&self) -> Vec<u8> {
         self.root().as_bytes().to_vec()
     }
 
-    /// The path of an object, for people; `None` when finding it would take time.
+    /// The path of an object, for people; `None` if that would take time.
     fn path_of(&self, _id: &FileId) -> Option<String> {
         None
     }
 
-    /// The object with this number ([`Attributes::file_id`]), where numbers are never used again.
+    /// The object with this [`Attributes::file_id`], where numbers are never used again.
     fn id_of_number(&self, _number: u64) -> Option<FileId> {
         None
     }
@@ -59,16 +59,16 @@ pub trait FileSystem: Send + Sync {
     /// Limits and capabilities.
     fn limits(&self) -> Limits;
 
-    /// Finds `name` in a directory. `.` is the directory itself, `..` its parent; the parent of the
-    /// root is the root. Does not follow symbolic links.
+    /// Finds `name` in a directory; `.` is the directory, `..` its parent, of the root the root.
+    /// Does not follow symbolic links.
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry>;
 
     /// Attributes of an object.
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes>;
 
-    /// Changes attributes. With `guard`, only if the object's `changed` time equals it, else
+    /// Changes attributes, if `guard` equals the object's `changed` time, else
     /// [`crate::Error::NotSync`]. All or nothing: a refusal comes before the first change. The
-    /// change is on the device when this returns.
+    /// change is on the device on return.
     fn set_attributes(
         &self,
         _call: &Call<'_>,
@@ -79,29 +79,27 @@ pub trait FileSystem: Send + Sync {
         Err(self.limits().refusal())
     }
 
-    /// The kinds of access among `wanted` that the caller has.
+    /// What of `wanted` the caller has.
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)>;
 
     /// The target of a symbolic link; [`crate::Error::Invalid`] on other objects.
     fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)>;
 
-    /// Where `count` bytes from `offset` are. Past the end there are none.
+    /// Where `count` bytes from `offset` are; none past the end.
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply>;
 
-    /// Begins to bring the data of these files into memory, as far as there is room: they are read
-    /// next, each whole, in about this order. A hint: it waits for nothing, and errors are those of
-    /// the reads.
+    /// Begins to bring files into memory, as room allows: they are read next, each whole, in about
+    /// this order. A hint: waits for nothing, and errors are those of the reads.
     fn read_ahead(&self, _files: &[FileId]) {}
 
     /// The first data, or hole, from `offset` on. A hole reads as zeros; the end of the file counts
-    /// as one. [`crate::Error::NoDevice`] at the end of the file and past it, and where no data
-    /// follows.
+    /// as one. [`crate::Error::NoDevice`] from the end of the file on, and where no data follows.
     fn seek(&self, _call: &Call<'_>, _id: &FileId, _offset: u64, _wanted: Seek) -> Result<u64> {
         Err(crate::Error::NotSupported)
     }
 
-    /// Allocates space for the range `(offset, length)`, or makes it a hole.
-    /// [`crate::Error::NotSupported`] where the source cannot, or not this.
+    /// Allocates space for `(offset, length)`, or makes it a hole. [`crate::Error::NotSupported`]
+    /// where the source cannot do this.
     fn allocate(
         &self,
         _call: &Call<'_>,
@@ -113,7 +111,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Copies up to `length` bytes between offsets of two files, or of one, as copy_file_range(2)
-    /// does, and returns how many: none at the end of the file. Unstable, as a write.
+    /// does. Returns how many: none at the end of the file. Unstable, as a write.
     fn copy(
         &self,
         _call: &Call<'_>,
@@ -129,7 +127,7 @@ pub trait FileSystem: Send + Sync {
         None
     }
 
-    /// Writes `data` at `offset`, extending the file as needed.
+    /// Writes at `offset`, extending the file as needed.
     fn write(
         &self,
         _call: &Call<'_>,
@@ -141,7 +139,7 @@ pub trait FileSystem: Send + Sync {
         Err(self.limits().refusal())
     }
 
-    /// Brings unstable writes of the range to the device; `count` 0 means to the end of the file.
+    /// Brings unstable writes of the range to the device; `count` 0: to the end of the file.
     fn commit(
         &self,
         _call: &Call<'_>,
@@ -152,14 +150,14 @@ pub trait FileSystem: Send + Sync {
         Err(self.limits().refusal())
     }
 
-    /// Identifies this run for unstable data, of one file or of all: changes at every restart and
-    /// whenever unstable data of it was or may have been lost. A loss in one file need not change
-    /// the verifier of others, nor that of all. A source that is only read has no such data.
+    /// Identifies this run for unstable data, of one file or of all: changes at each restart and
+    /// whenever such data may have been lost. A loss in one file need not change the verifier of
+    /// others, nor that of all.
     fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
         [0; 8]
     }
 
-    /// Creates a regular file. On the device when this returns, as for all methods below.
+    /// Creates a regular file, on the device on return, as for all methods below.
     fn create(
         &self,
         _call: &Call<'_>,
@@ -181,7 +179,7 @@ pub trait FileSystem: Send + Sync {
         Err(self.limits().refusal())
     }
 
-    /// Makes a symbolic link to `target`: any bytes but NUL, not interpreted.
+    /// Makes a symbolic link; `target` is any bytes but NUL.
     fn make_symlink(
         &self,
         _call: &Call<'_>,
@@ -205,8 +203,7 @@ pub trait FileSystem: Send + Sync {
         Err(self.limits().refusal())
     }
 
-    /// Adds a name to the object `id`. Returns the object's attributes after, and the directory's
-    /// change.
+    /// Adds a name to an object. Returns its attributes after, and the directory's change.
     fn link(
         &self,
         _call: &Call<'_>,
@@ -232,8 +229,8 @@ pub trait FileSystem: Send + Sync {
         Err(self.limits().refusal())
     }
 
-    /// Moves a name from a directory to another or the same. Returns the changes of the old and of
-    /// the new directory. [`crate::Error::Invalid`] for a mode that the source does not have.
+    /// Moves a name. Returns the changes of the old and the new directory.
+    /// [`crate::Error::Invalid`] for a mode that the source does not have.
     fn rename(
         &self,
         _call: &Call<'_>,
@@ -245,10 +242,9 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Lists a directory after the entry with this cookie (0: from the start). Calls `visit` for
-    /// each entry, with attributes if `with_attributes`; false means that it did not take the
-    /// entry, and ends the listing. No lock of a directory is held over the whole listing. A cookie
-    /// without a place resumes at the next entry, or gives [`crate::Error::BadCookie`] when that is
-    /// unknown.
+    /// each entry, with attributes if `with_attributes`; false: it did not take the entry, and the
+    /// listing ends. Holds no lock over the whole listing. A cookie without a place resumes at the
+    /// next entry, or gives [`crate::Error::BadCookie`] when that is unknown.
     fn read_directory(
         &self,
         call: &Call<'_>,
@@ -261,41 +257,40 @@ pub trait FileSystem: Send + Sync {
     /// Sizes of the whole file system.
     fn statistics(&self, call: &Call<'_>) -> Result<Statistics>;
 
-    /// Brings all unstable data to the device, or abandons it, and returns how many bytes are lost.
+    /// Brings all unstable data to the device, or abandons it. Returns how many bytes are lost.
     fn finish(&self, _how: Finish) -> Result<u64> {
         Ok(0)
     }
 
-    /// Opens an object for a program that will read or write it. Fronts with opens and closes call
-    /// it once for each open file, and [`FileSystem::close`] for each close; NFS has no such calls,
-    /// so every other method works on objects that are not open.
+    /// Opens an object for a program that will read or write it: fronts with opens and closes call
+    /// it for each, and [`FileSystem::close`]; NFS has none, so all other methods work on objects
+    /// that are not open.
     ///
     /// Does not check access: the caller has called [`FileSystem::access`].
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         Ok(Opened::plain(self.attributes(call, id)?))
     }
 
-    /// Keeps a directory that a program on this machine opens, also without a name, until the
+    /// Keeps a directory, even without a name, that a program on this machine opens, until the
     /// result is dropped. `None` where a directory ends with its name.
     fn hold(&self, _call: &Call<'_>, _id: &FileId) -> Result<Option<Hold>> {
         Ok(None)
     }
 
-    /// The part that all identifiers of an object share, in sources whose identifiers also have
-    /// path hints.
+    /// What all identifiers of an object share, where they also have path hints.
     fn object_of(&self, id: &FileId) -> FileId {
         *id
     }
 
-    /// Brings the attributes of a file, or the changes of names in a directory, to the device.
-    /// Nothing to do where they are there before their calls return.
+    /// Brings the attributes of a file, or name changes in a directory, to the device, unless their
+    /// calls did before they returned.
     fn commit_metadata(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
         Ok(())
     }
 
-    /// Closes a descriptor of an open file: data written through it becomes visible to other
-    /// clients, and an error of a write that was not reported yet is reported. Called for each
-    /// close(2), so more than once for a file whose descriptor was duplicated.
+    /// Closes a descriptor: data written through it becomes visible to other clients, and a write's
+    /// error is reported, if not yet. Called for each close(2), so several times for a duplicated
+    /// descriptor.
     fn close(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Methods of a file system that another object implements.
 
-/// Within an `impl FileSystem`, makes methods that call those of the same name and arguments of
-/// another object: a part of the source, or the file system below a layer. It spares a third copy
-/// of each signature.
+/// Makes methods, within an `impl FileSystem`, that call the same of another object: a part of the
+/// source, or the file system below a layer.
 ///
 /// ```
 /// use pagewell_fs::{Attributes, Call, FileId, Limits, Result, forward};

@@ -4,15 +4,14 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The most bytes of a [`FileId`]: those of a handle of NFSv3 (RFC 1813 section 2.5,
-/// `NFS3_FHSIZE`), which is the identifier of an object of a mounted export.
+/// Most bytes of a [`FileId`]: a handle of NFSv3 (RFC 1813 section 2.5, `NFS3_FHSIZE`), which names
+/// an object of a mounted export.
 pub const FILE_ID_BYTES_MAX: usize = 64;
-/// The most bytes of an identifier in a handle of this program's own server: its header (version,
-/// length, export, MAC) takes the other 14. Only mounted exports have longer ones.
+/// The same in a handle of this program's server, whose header (version, length, export, MAC) takes
+/// the other 14. Only mounted exports have longer ones.
 pub const SERVED_ID_BYTES_MAX: usize = 50;
 
-/// A file number below 2^31, for programs of 32 bits: small ones stay as they are, larger ones
-/// rarely become equal.
+/// A file number below 2^31, for programs of 32 bits: small ones stay, larger ones rarely collide.
 #[must_use]
 pub fn narrow_number(file_id: u64) -> u64 {
     match (file_id ^ (file_id >> 31) ^ (file_id >> 62)) & 0x7fff_ffff {
@@ -23,9 +22,9 @@ pub fn narrow_number(file_id: u64) -> u64 {
 
 /// Names one object of one file system, which alone can read it.
 ///
-/// Equal identifiers mean the same object. An identifier stays valid when the object is renamed
-/// and, where the source can, when the program restarts; it is never valid for another object (it
-/// has the generation of a reused inode number).
+/// Equal identifiers mean the same object. An identifier stays valid over renames and, where the
+/// source can, restarts; it is never valid for another object (it has the generation of a reused
+/// inode number).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     length: u8,
@@ -33,7 +32,7 @@ pub struct FileId {
 }
 
 impl FileId {
-    /// `None` for more than [`FILE_ID_BYTES_MAX`] bytes.
+    /// `None` above [`FILE_ID_BYTES_MAX`] bytes.
     #[must_use]
     pub fn new(value: &[u8]) -> Option<Self> {
         let mut bytes = [0; FILE_ID_BYTES_MAX];
@@ -44,7 +43,7 @@ impl FileId {
         })
     }
 
-    /// The same for a length that fits at compile time.
+    /// The same; the length is checked at compile time.
     #[must_use]
     pub fn of<const N: usize>(value: &[u8; N]) -> Self {
         #[allow(clippy::cast_possible_truncation)] // checked when it is compiled
@@ -76,10 +75,10 @@ impl fmt::Debug for FileId {
     }
 }
 
-/// The most supplementary groups of AUTH_SYS (RFC 5531 appendix A: `gids<16>`).
+/// Most supplementary groups of AUTH_SYS (RFC 5531 appendix A: `gids<16>`).
 pub const GROUPS_MAX: usize = 16;
 
-/// Supplementary groups. Those of an NFS call need no allocation.
+/// Those of an NFS call need no allocation.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Groups {
     Few(u8, [u32; GROUPS_MAX]),
@@ -89,16 +88,16 @@ enum Groups {
 /// The caller: AUTH_SYS identity after squashing, or the local user.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Credentials {
-    /// Numeric user.
+    /// User.
     pub uid: u32,
-    /// Numeric primary group.
+    /// Primary group.
     pub gid: u32,
     groups: Groups,
     umask: u32,
 }
 
 impl Credentials {
-    /// Credentials with supplementary groups.
+    /// With supplementary groups.
     #[must_use]
     pub fn new(uid: u32, gid: u32, groups: &[u32]) -> Self {
         let mut few = [0; GROUPS_MAX];
@@ -118,8 +117,8 @@ impl Credentials {
         }
     }
 
-    /// The same with a umask (umask(2)), which applies where a directory has no default access
-    /// control list. Only for sources with such lists: for others a front applies it itself.
+    /// With a umask (umask(2)), for sources with default access control lists, where a directory
+    /// has none; for other sources a front applies it.
     #[must_use]
     pub fn with_umask(self, umask: u32) -> Self {
         Self { umask, ..self }
@@ -166,18 +165,18 @@ impl fmt::Debug for Credentials {
 }
 
 thread_local! {
-    /// Turns this thread back to the server's identity, if it may have a caller's.
+    /// Turns this thread back to the server's identity, if it may have another.
     static TURN_BACK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
-/// Notes that the kernel takes this thread for a caller, until `turn_back` runs.
+/// Notes that the thread has a caller's identity, until `turn_back` runs.
 pub fn acts_for_caller(turn_back: fn()) {
     TURN_BACK.set(Some(turn_back));
 }
 
 /// Gives this thread the server's identity. A source that acts as its callers leaves a thread as
-/// the last of them, so that many calls of one caller cost no more than the first. Other code that
-/// opens paths, or starts threads, which inherit the identity, calls this first.
+/// the last of them, so that further calls of that one cost nothing. Other code calls this first
+/// that opens paths, or starts threads, which inherit the identity.
 pub fn act_for_server() {
     if let Some(turn_back) = TURN_BACK.take() {
         turn_back();

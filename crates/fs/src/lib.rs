@@ -1,13 +1,12 @@
-//! File systems as Pagewell sees them: one inode-based trait, and the code that the sources which
-//! implement it share. Each source is a crate of its own.
+//! One inode-based trait for file systems, [`FileSystem`], and what the sources share that
+//! implement it, each a crate of its own. Fronts (NFS server, FUSE, command line) use only the
+//! trait.
 //!
-//! A front (the NFS server, FUSE, the command line) talks to every source through [`FileSystem`].
-//! The trait has the shape of NFSv3 (RFC 1813): a [`FileId`] names an object, and survives rename
-//! and, where the source can, restart; every call carries the caller's [`Credentials`]; a read says
-//! where the bytes are ([`Payload`]) and copies nothing by itself.
+//! Its shape is NFSv3's (RFC 1813): a [`FileId`] names an object, and survives rename and, where
+//! the source can, restart; each call carries the caller's [`Credentials`]; a read says where the
+//! bytes are ([`Payload`]) and copies nothing by itself.
 //!
-//! Reading order: [`filesystem`] (the trait), [`call`] (arguments and results of its methods),
-//! [`payload`], then one of the sources.
+//! Reading order: [`filesystem`], [`call`], [`payload`], then a source.
 
 pub mod access;
 pub mod attributes;

@@ -1,8 +1,8 @@
 //! The files of a directory of this machine, by their descriptors.
 //!
 //! A server finds each object again by its identifier, holds it, and reports its changes. A command
-//! that goes through many small files needs none of that: it opens each file once, reads or fills
-//! it, and closes it.
+//! that goes through many small files needs none of that: it opens, reads or fills, and closes
+//! each.
 //!
 //! Data written through a descriptor is on the device after [`Finish::Sync`](crate::Finish::Sync),
 //! which must report every loss since the directory was opened.
@@ -11,21 +11,20 @@ use std::path::Path;
 
 use crate::{Call, FileId, FileSystem, OpenFile, Result};
 
-/// A file system whose objects are files of this machine ([`FileSystem::as_local`]).
+/// A file system of files of this machine ([`FileSystem::as_local`]).
 pub trait LocalFiles: FileSystem {
     /// The path by which the directory was opened.
     fn path(&self) -> &Path;
 
-    /// A regular file, open for writing if the caller may write to it, and for reading if the
-    /// caller may read it.
+    /// A regular file, open for writing and reading, as the caller may.
     fn open_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<OpenFile>;
 
-    /// A regular file that a listing has just returned, open for reading as the caller. `None`
-    /// where only [`FileSystem::read`] finds it.
+    /// A regular file just listed, open for reading as the caller. `None`: only
+    /// [`FileSystem::read`] finds it.
     fn open_listed(&self, call: &Call<'_>, id: &FileId) -> Result<Option<OpenFile>>;
 
-    /// Makes a regular file under a free name, as the caller, and opens it for reading and writing.
-    /// The caller has the only descriptor.
+    /// Makes a regular file under a free name, as the caller, open for reading and writing. No
+    /// other descriptor exists.
     fn new_file(
         &self,
         call: &Call<'_>,

@@ -1,12 +1,11 @@
-//! Names of directory entries: any bytes but `/` and NUL, 1 to 255 of them.
+//! Names of directory entries: 1 to 255 bytes, any but `/` and NUL.
 
 use crate::{Error, Result};
 
-/// The longest name, as on every Linux file system.
+/// As on every Linux file system.
 pub const NAME_BYTES_MAX: usize = 255;
 
-/// Refuses an invalid name: empty, over [`NAME_BYTES_MAX`], or with `/` or NUL in it. `.` and `..`
-/// pass, as a lookup may ask for them.
+/// Refuses an invalid name; `.` and `..` are valid.
 pub fn check(name: &[u8]) -> Result<()> {
     Error::NameTooLong.when(name.len() > NAME_BYTES_MAX)?;
     Error::Invalid.when(name.is_empty() || name.contains(&b'/') || name.contains(&0))?;
@@ -17,13 +16,13 @@ fn is_dots(name: &[u8]) -> bool {
     name == b"." || name == b".."
 }
 
-/// [`check`] for a new name: `.` and `..` exist already.
+/// [`check`] for a new name; `.` and `..` exist.
 pub fn check_new(name: &[u8]) -> Result<()> {
     check(name)?;
     Error::Exists.when(is_dots(name))
 }
 
-/// [`check`] for a name to remove or move: `.` and `..` cannot be.
+/// [`check`] for a name to remove or move; not `.` and `..`.
 pub fn check_old(name: &[u8]) -> Result<()> {
     check(name)?;
     Error::Invalid.when(is_dots(name))

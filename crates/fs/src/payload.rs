@@ -1,4 +1,4 @@
-//! The result of a read: where the bytes are, not a copy of them.
+//! The result of a read: where the bytes are.
 
 use std::any::Any;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use rustix::io::Errno;
 
-/// Bytes of an owner in memory, which clones share and which lives as long as they do.
+/// Bytes of an owner in memory, which clones share and keep.
 #[derive(Clone)]
 pub struct PageSlice {
     owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -38,7 +38,7 @@ impl std::fmt::Debug for PageSlice {
     }
 }
 
-/// An open file that several readers share; the last one closes it.
+/// An open file that readers share; the last one closes it.
 #[derive(Clone, Debug)]
 pub struct OpenFile(Arc<Shared>);
 
@@ -58,15 +58,15 @@ impl OpenFile {
         }))
     }
 
-    /// The value that a front keeps with the file, made at first use; `None` when another front
-    /// keeps a value of another type.
+    /// What a front keeps with the file, made at first use; `None`: another front keeps another
+    /// type.
     #[must_use]
     pub fn attached<T: Default + Send + Sync + 'static>(&self) -> Option<&T> {
         let make = || Box::new(T::default()) as Box<dyn Any + Send + Sync>;
         self.0.attached.get_or_init(make).downcast_ref()
     }
 
-    /// A copy of its bytes now, with zeros behind its end. May wait for storage.
+    /// A copy, with zeros behind the file's end. May wait for storage.
     pub fn copied(&self, offset: u64, length: usize) -> Result<Vec<u8>, Errno> {
         let mut bytes = vec![0; length];
         read_file(self, offset, &mut bytes, true)?;
@@ -80,27 +80,27 @@ impl AsFd for OpenFile {
     }
 }
 
-/// Where the bytes of a read are. Dropping it releases them.
+/// Where the bytes of a read are, until it is dropped.
 #[derive(Debug)]
 pub enum Payload {
-    /// A range of an open file, to read or to splice to a socket. It was inside the file when the
-    /// payload was made; a file truncated since then gives fewer bytes.
+    /// A range of an open file, to read or to splice to a socket. It was inside the file then; a
+    /// file truncated since gives fewer bytes.
     File {
-        /// The file, open for reading.
+        /// Open for reading.
         file: OpenFile,
         /// First byte.
         offset: u64,
         /// Bytes.
         length: u32,
     },
-    /// Pages in memory, in order.
+    /// In memory, in order.
     Pages(Vec<PageSlice>),
-    /// Bytes made for this read.
+    /// Made for this read.
     Bytes(Vec<u8>),
 }
 
 impl Payload {
-    /// The bytes that the payload promises.
+    /// Bytes promised.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -110,7 +110,7 @@ impl Payload {
         }
     }
 
-    /// Whether it promises none.
+    /// Whether none is promised.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -136,8 +136,8 @@ impl Payload {
         }
     }
 
-    /// Appends up to `length` bytes to `target` and returns how many, as [`Payload::copy_to`].
-    /// After an error `target` has none of them.
+    /// Appends at most `length` bytes, as [`Payload::copy_to`] copies. After an error `target` has
+    /// none of them.
     pub fn append_to(
         &self,
         target: &mut Vec<u8>,
@@ -153,17 +153,17 @@ impl Payload {
         target.reserve(wanted);
         let spare = target.spare_capacity_mut();
         let range = (spare.as_mut_ptr().cast(), wanted);
-        // SAFETY: the vector has reserved as many bytes, and nobody else has it.
+        // SAFETY: the vector has reserved as many bytes, and this thread alone has it.
         let count = unsafe { read_range(file, *offset, range, may_block) }?;
         // SAFETY: so many bytes behind the old ones were reserved, and written just now.
         unsafe { target.set_len(target.len() + count) };
         Ok(count)
     }
 
-    /// Copies the payload to the front of `target` and returns how many bytes; fewer than
+    /// Copies the payload to the front of `target`. Returns how many bytes; fewer than
     /// [`Payload::len`] only when a file was truncated meanwhile or `target` is shorter.
     ///
-    /// With `may_block` false, bytes of a file that are not in the kernel's page cache give
+    /// With `may_block` false, bytes of a file outside the kernel's page cache give
     /// [`crate::Error::WouldBlock`] and leave `target` undefined.
     pub fn copy_to(&self, target: &mut [u8], may_block: bool) -> crate::Result<usize> {
         let wanted = self.len().min(target.len());
@@ -199,8 +199,8 @@ fn read_file(
     unsafe { read_range(file, offset, (start, length), may_block) }
 }
 
-/// Reads into memory that need not be initialised; returns how many bytes of it are now. Instead of
-/// a wait that `may_block` forbids, [`Errno::AGAIN`], which is [`crate::Error::WouldBlock`].
+/// Reads into memory that need not be initialised. Returns how many bytes are, or [`Errno::AGAIN`]
+/// ([`crate::Error::WouldBlock`]) instead of a forbidden wait.
 ///
 /// # Safety
 ///
@@ -228,8 +228,7 @@ unsafe fn read_range(
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EIO))
         });
         match count {
-            // Linux 5.9 and 5.10 answer 0 to RWF_NOWAIT in the middle of a file: ask again with
-            // time.
+            // Linux 5.9 and 5.10 answer 0 to RWF_NOWAIT in the middle of a file: wait.
             Ok(0) if !may_block => return Err(Errno::AGAIN),
             Ok(0) => break,
             Ok(count) => done += count,

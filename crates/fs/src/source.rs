@@ -1,8 +1,8 @@
-//! The reason that a source could not be opened.
+//! Why a source could not be opened.
 
 use pagewell_base::line::one_line;
 
-/// One line that names the source and the reason.
+/// One line with the source and the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name}: {reason}")]
 pub struct OpenError {
@@ -11,7 +11,7 @@ pub struct OpenError {
     kind: Kind,
 }
 
-/// The kinds that a caller can act on.
+/// What a caller can act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     InUse,
@@ -20,7 +20,7 @@ enum Kind {
 }
 
 impl OpenError {
-    /// An error about `name`. Control characters in either text are escaped.
+    /// Escapes control characters in both texts.
     #[must_use]
     pub fn new(name: &str, reason: &str) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl OpenError {
         }
     }
 
-    /// An error about `name`, which its server does not export.
+    /// Of a source that its server does not export.
     #[must_use]
     pub fn no_export(name: &str, reason: &str) -> Self {
         Self {
@@ -39,7 +39,7 @@ impl OpenError {
         }
     }
 
-    /// Whether the server does not export it, or refuses it.
+    /// Whether its server does not export it, or refuses it.
     #[must_use]
     pub fn is_no_export(&self) -> bool {
         self.kind == Kind::NoExport
@@ -51,7 +51,7 @@ impl OpenError {
         self.kind == Kind::InUse
     }
 
-    /// An error about `name`, which another program writes to.
+    /// Of a source that another program writes to.
     #[must_use]
     pub fn in_use(name: &str) -> Self {
         Self {

@@ -1,13 +1,10 @@
-//! Returning the free memory of the general allocator to the system.
-//!
-//! It takes some milliseconds, during which other threads wait for memory: worth it after many
-//! frees.
+//! Returns the allocator's free memory to the system. Takes some milliseconds, during which other
+//! threads wait for memory: worth it after many frees.
 
-/// Needs to hold no locks.
+/// Needs no locks.
 #[cfg(target_env = "gnu")]
 pub fn give_back() {
-    // SAFETY: takes a number of bytes to keep at the end of the heap, and touches only memory that
-    // is free.
+    // SAFETY: takes how many bytes to keep at the end of the heap, and touches only free memory.
     unsafe { libc::malloc_trim(0) };
 }
 

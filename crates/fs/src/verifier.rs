@@ -1,11 +1,11 @@
 //! Write verifiers (RFC 1813 section 3.3.7, `writeverf3`).
 
-/// The distance from a verifier to the one after a possible loss. Odd, so that adding it walks
-/// through all 2^64 values; the bits of the golden ratio.
+/// Between a verifier and the next. Odd, so that it walks through all 2^64 values; bits of the
+/// golden ratio.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The first verifier of a run. Without random bytes (early at boot) the clock and the process
-/// number distinguish runs.
+/// The first verifier of a run. Without random bytes (early at boot) clock and process number
+/// distinguish runs.
 #[must_use]
 pub fn fresh() -> u64 {
     let mut random = [0; 8];
@@ -21,7 +21,7 @@ pub fn fresh() -> u64 {
     random ^ clock ^ u64::from(std::process::id()).rotate_left(48)
 }
 
-/// The verifier after so many possible losses, of a run that began with `first`.
+/// The verifier after `losses` possible ones, of a run that began with `first`.
 #[must_use]
 pub fn after(first: u64, losses: u64) -> [u8; 8] {
     first.wrapping_add(losses.wrapping_mul(STEP)).to_be_bytes()
