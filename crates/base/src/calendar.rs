@@ -1,8 +1,7 @@
-//! Dates: as text, ISO 8601 in UTC, so that they read the same everywhere; and as days.
+//! Dates: as text, ISO 8601 in UTC, and as days.
 
-/// `2026-01-31T23:59:59`: date and time of day of `seconds` after 1970, in the Gregorian calendar,
-/// extended in both directions. Eras of 400 years begin on March 1, so that the leap day is the
-/// last day of a year; 719,468 is the number of days from 0000-03-01 to 1970-01-01.
+/// `2026-01-31T23:59:59`: `seconds` after 1970 in the proleptic Gregorian calendar. Years begin on
+/// March 1, so that the leap day is the last; 719,468 days lie between 0000-03-01 and 1970-01-01.
 #[must_use]
 pub fn seconds_text(seconds: i64) -> String {
     const DAY: i64 = 86_400;
@@ -29,9 +28,8 @@ pub fn seconds_text(seconds: i64) -> String {
     )
 }
 
-/// Days from 1970-01-01 of a date of the proleptic Gregorian calendar; January and the first of a
-/// month are 1. The year begins in March, so that the leap day is its last; month lengths from
-/// March repeat in 153 days per five months.
+/// Days from 1970-01-01; January and the first of a month are 1. Years begin in March; month
+/// lengths from March repeat in 153 days per five months.
 #[must_use]
 pub fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };

@@ -2,21 +2,19 @@
 //!
 //! **Problem.** Most entries are never used again, and a hit must cost next to nothing.
 //!
-//! **Rule.** A hit sets a mark and moves nothing. Eviction takes the oldest entry if it has no mark
-//! and its owner agrees; else the entry loses its mark and becomes the youngest.
+//! **Rule.** A hit sets a mark and moves nothing. Eviction takes the oldest entry that has no mark
+//! and may go; older ones lose their marks and become the youngest.
 //!
 //! ```text
 //!   oldest ──> [a*] [b] [c*] ──> youngest
 //!              evict: b goes; a, without its mark, is behind c
 //! ```
 //!
-//! Each entry has a *turn* in a queue. The turn of a removed entry stays, and eviction skips it;
-//! when such turns are in the majority, they are removed.
+//! Each entry has a *turn* in a queue. The turn of a removed entry stays and is skipped; a majority
+//! of them is removed. The owner evicts by count or by weight.
 //!
-//! The map has no limit of its own: the owner evicts by count or by weight.
-//!
-//! **Known weakness.** A walk over more entries than fit evicts all unmarked ones; entries in use
-//! survive one such walk.
+//! **Weakness.** A walk over more entries than fit evicts all unmarked ones; entries in use survive
+//! one such walk.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -24,11 +22,11 @@ use std::hash::Hash;
 /// Fewer unused turns are not worth removing.
 const TURNS_SPARE: usize = 16;
 
-/// Entries in the order of their turns; see the top of the file.
+/// See the module.
 #[derive(Debug)]
 pub struct Clock<K, V> {
     entries: HashMap<K, ClockEntry<V>>,
-    /// Oldest first: one for each entry, and those of removed ones.
+    /// Oldest first, with those of removed entries.
     turns: VecDeque<(u64, K)>,
     next_turn: u64,
     weight: usize,
@@ -54,7 +52,7 @@ impl<K, V> Default for Clock<K, V> {
 }
 
 impl<K: Copy + Eq + Hash, V> Clock<K, V> {
-    /// The number of entries.
+    /// Entries.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -64,7 +62,7 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         self.entries.is_empty()
     }
 
-    /// The sum of all weights.
+    /// Sum of all weights.
     pub fn weight(&self) -> usize {
         self.weight
     }
@@ -86,7 +84,7 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Inserts a value as the youngest, without a mark, and replaces one with an equal key.
+    /// Inserts a value as the youngest, without a mark; replaces one with an equal key.
     pub fn insert(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         self.weight += weight;
@@ -114,8 +112,8 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         Some(gone.value)
     }
 
-    /// Removes the oldest entry without a mark that may go; none if so many turns have no such
-    /// entry. Twice [`Self::len`] turns find one if there is one.
+    /// Removes the oldest entry without a mark that may go, of so many turns. Twice [`Self::len`]
+    /// find one if there is one.
     pub fn evict(
         &mut self,
         turns_max: usize,

@@ -1,6 +1,6 @@
 //! A number with a unit behind it, for sizes and times.
 
-/// More digits behind the point are refused: ten to this power is below 2^63.
+/// Ten to this power is below 2^63.
 const FRACTION_DIGITS_MAX: usize = 18;
 
 /// The number and the unit behind it.
@@ -9,8 +9,7 @@ pub(crate) fn split_unit(text: &str) -> (&str, &str) {
     text.split_at(unit.unwrap_or(text.len()))
 }
 
-/// A number of units of `unit`, rounded down: digits, and a point with more digits if need be. No
-/// sign, no exponent. At most 2^63 - 1.
+/// `number` units, rounded down: digits, and a point with more digits if need be. At most 2^63 - 1.
 pub(crate) fn scaled(number: &str, unit: u64) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());

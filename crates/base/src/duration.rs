@@ -1,11 +1,11 @@
-//! Times as people write them: `80us`, `0.43ms`, `5s`, `2m`, `1h`; without a unit, seconds.
+//! Times as people write them: `80us`, `0.43ms`, `5s`, `2m`, `1h`; no unit: seconds.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use crate::decimal::{scaled, split_unit};
 
-/// Units in nanoseconds.
+/// In nanoseconds.
 const UNITS: [(&str, u64); 7] = [
     ("", 1_000_000_000),
     ("ns", 1),
@@ -16,24 +16,16 @@ const UNITS: [(&str, u64); 7] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// The longest time of [`parse`]: a hundred years. It can be added to any time of day.
+/// A hundred years: it can be added to any time.
 pub const MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// A number, with a fraction if need be, and ns, us, ms, s, m or h, or nothing for seconds. At most
-/// [`MAX`].
-///
-/// # Errors
-///
-/// Any other text; the message says what is expected without repeating the input.
+/// A number, with a fraction if need be, and a unit, at most [`MAX`]. The error says what is
+/// expected, without the input.
 pub fn parse(text: &str) -> Result<Duration, String> {
     within(text, Duration::ZERO..=MAX)
 }
 
 /// The same, within a range.
-///
-/// # Errors
-///
-/// As [`parse`].
 pub fn within(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     const FORM: &str = "a time is written like 80us, 0.5ms, 5s, 2m or 1h; without a unit, seconds";
     let (number, unit) = split_unit(text);

@@ -8,29 +8,21 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 
 /// Opens a file for reading. Does not follow a link in its place, or wait for a pipe.
-///
-/// # Errors
-///
-/// As open(2).
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
-/// Replaces a file as a whole: `write` fills a file named [`temporary_of`], which is then
-/// synchronised and renamed, and the name synchronised. After an interruption the old file or the
-/// new one exists. The umask takes bits off `mode`.
-///
-/// # Errors
-///
-/// Those of the file system, or of `write`.
+/// Replaces a file as a whole: `write` fills a file named [`temporary_of`], which is synchronised
+/// and renamed, and its folder synchronised. After an interruption the old file or the new one
+/// exists. The umask takes bits off `mode`.
 pub fn replace(
     path: &Path,
     mode: u32,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let temporary = temporary_of(path);
-    // A killed process left it, or another program made it.
+    // Of a killed process, or another program.
     match std::fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -48,11 +40,11 @@ pub fn replace(
 
 /// Permissions by which others than the owner write.
 pub const OTHERS_WRITE: u32 = 0o022;
-/// The same without those of the group, which is the user's own on many systems.
+/// The same without the group, which is the user's own on many systems.
 pub const ALL_WRITE: u32 = 0o002;
 
-/// Why another user, except root, may have written what is in this file or folder: its owner, or
-/// that it has one of these permissions.
+/// Why a user other than this one and root may have written a file or folder: its owner, or one of
+/// these permissions.
 #[must_use]
 pub fn distrust(metadata: &Metadata, permissions: u32) -> Option<String> {
     let owner = metadata.uid();
@@ -63,19 +55,19 @@ pub fn distrust(metadata: &Metadata, permissions: u32) -> Option<String> {
     is_writable.then(|| "can be written by others than its owner (chmod go-w)".to_owned())
 }
 
-/// The home folder: of the variable, or of the user where a service or a boot has set none.
+/// The home folder, of the variable or, in a service, of the user.
 #[must_use]
 pub fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
 }
 
-/// What the file system of an open file has room for; nothing where it does not say.
+/// Room in the file system of an open file, if known.
 pub fn free_bytes(file: &File) -> Option<u64> {
     let system = rustix::fs::fstatvfs(file).ok()?;
     Some(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// The folder of a file: the current one for a name alone.
+/// The folder of a file.
 pub fn folder_of(path: &Path) -> &Path {
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     folder.unwrap_or(Path::new("."))

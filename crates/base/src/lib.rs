@@ -1,7 +1,6 @@
-//! Utilities that several crates share: sizes and times as people write them, dates, locks, tables
-//! divided among locks, a timer, sets of bytes, random-looking numbers, maps with eviction, files
-//! that are replaced as a whole, names that a misspelt one may mean, ranges of addresses, the list
-//! of mounts, texts on one line, the waiting time of a thread.
+//! What several crates share: sizes, times and dates as text, locks and tables divided among them,
+//! a timer, sets of bytes, random-looking numbers, maps with eviction, files replaced as a whole,
+//! misspelt names, ranges of addresses, mounts, one-line texts, waiting times of threads.
 
 pub mod calendar;
 pub mod clock;

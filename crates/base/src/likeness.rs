@@ -1,9 +1,9 @@
-//! Which of the names that there are a misspelt one is most like.
+//! Which name a misspelt one means.
 
-/// As alike as this a name is a misspelling of another (Jaro and Winkler; 1 is the same).
+/// Jaro and Winkler; 1 is the same.
 const ALIKE_MIN: f64 = 0.75;
 
-/// The name that is most like this one, if one is like it.
+/// The known name most like this one, if one is.
 #[must_use]
 pub fn nearest<'n>(name: &str, known: &[&'n str]) -> Option<&'n str> {
     let alike = known

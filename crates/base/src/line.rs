@@ -1,6 +1,6 @@
-//! Texts for people, on one line each.
+//! Texts for people, on one line.
 
-/// A text on one line: escapes control characters, which a name or a server may contain.
+/// Escapes control characters, which a name or a server may contain.
 #[must_use]
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());

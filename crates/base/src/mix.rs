@@ -1,5 +1,5 @@
-//! A cheap bijection of 64-bit numbers that looks random: the finaliser of SplitMix64
-//! (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
+//! A cheap bijection of 64-bit numbers that looks random: the finaliser of SplitMix64 (Steele, Lea
+//! and Flood, "Fast splittable pseudorandom number generators", 2014).
 
 use std::hash::Hasher;
 
@@ -14,7 +14,7 @@ pub fn mix(mut value: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// SplitMix64: random-looking numbers, the same ones for the same seed.
+/// SplitMix64; the same numbers for the same seed.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -25,14 +25,14 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number from 0 to `limit` - 1; 0 if `limit` is.
+    /// Below `limit`; 0 if that is 0.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.number() % limit.max(1)
     }
 }
 
-/// Hashes numbers that no attacker chooses, by one multiplication each. It spreads them over the
-/// high bits, of which a map uses some first and some last.
+/// Hashes numbers that no attacker chooses: one multiplication spreads each over the high bits, the
+/// rotation brings those where a map looks.
 #[derive(Default)]
 pub struct NumberHasher(u64);
 

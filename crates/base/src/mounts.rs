@@ -1,19 +1,19 @@
 //! The kernel's list of mounts (`/proc/self/mountinfo`, proc(5)).
 
-/// The list of this thread's mounts; empty where there is none.
+/// The mounts of this thread; empty where there is no list.
 #[must_use]
 pub fn mountinfo() -> Vec<u8> {
     std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default()
 }
 
-/// The fields of the lines of mountinfo: number, parent, device, root, place, options, more of them
-/// up to a dash, kind, source, options of the file system.
+/// The fields of the lines: number, parent, device, root, place, options, more of them up to a
+/// dash, kind, source, options of the file system.
 pub fn fields(mounts: &[u8]) -> impl DoubleEndedIterator<Item = Vec<&[u8]>> {
     let lines = mounts.split(|byte| *byte == b'\n');
     lines.map(|line| line.split(|byte| *byte == b' ').collect())
 }
 
-/// A path without the escapes of mountinfo: a backslash and three octal digits.
+/// Resolves the escapes of a path: a backslash and three octal digits.
 #[must_use]
 pub fn plain(escaped: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(escaped.len());

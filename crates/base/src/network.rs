@@ -4,19 +4,19 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// A range of addresses, `ADDRESS/BITS` or one `ADDRESS`.
+/// `ADDRESS/BITS`, or one `ADDRESS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
-    /// The first address; one of IPv4 in its IPv6 form.
+    /// The first address, as IPv6.
     bits: u128,
     prefix_bits: u8,
 }
 
-/// Where the addresses of IPv4 are among those of IPv6.
+/// Of IPv4 addresses as IPv6.
 const MAPPED_PREFIX_BITS: u8 = 96;
 
 impl Network {
-    /// The addresses of this machine to itself.
+    /// This machine to itself.
     pub const LOOPBACK: [Self; 2] = [
         Self {
             bits: Ipv4Addr::new(127, 0, 0, 0).to_ipv6_mapped().to_bits(),
@@ -28,8 +28,7 @@ impl Network {
         },
     ];
 
-    /// Whether `address` is in the range. An IPv4 address mapped into IPv6 counts as IPv4, and all
-    /// are in `::/0`.
+    /// Whether `address` is in the range; `::/0` has all, also of IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         (self.bits ^ bits(address)).leading_zeros() >= u32::from(self.prefix_bits)
     }
@@ -60,8 +59,7 @@ impl FromStr for Network {
             bits: bits(address),
             prefix_bits: given + (128 - most),
         };
-        // One that has more in it than the addresses of IPv4, but not everything, is a mistake in
-        // most cases.
+        // All of IPv4, but not everything, is a mistake in most cases.
         if (1..MAPPED_PREFIX_BITS).contains(&network.prefix_bits)
             && network.contains(Ipv4Addr::UNSPECIFIED.into())
         {

@@ -1,8 +1,8 @@
-//! A map of pieces that were made from an image, parsed or decompressed, bounded by bytes.
+//! A map of pieces made from an image, parsed or decompressed, bounded by bytes.
 //!
 //! Unused pieces are evicted first ([`Clock`]); a hit costs one short lock and no move. The newest
-//! piece always stays, even above the limit: a directory larger than the cache would otherwise be
-//! made again for every lookup in it.
+//! piece stays, even above the limit: else a directory larger than the cache would be made again
+//! for every lookup in it.
 //!
 //! Keys come from the image, so the map hashes them with a secret.
 
@@ -13,14 +13,14 @@ use crate::clock::Clock;
 use crate::mix::mix;
 use crate::sync::{Mutex, MutexGuard};
 
-/// See the module's text.
+/// See the module.
 pub struct Pieces<K, V> {
     shards: Vec<Mutex<Clock<K, Arc<V>>>>,
     shard_bytes_max: usize,
 }
 
 impl<K: Copy + Eq + Hash + Into<u64>, V> Pieces<K, V> {
-    /// A map of `bytes_max` bytes in `shards` parts with a lock each.
+    /// At most `bytes_max` bytes, in `shards` parts with a lock each.
     #[must_use]
     pub fn new(bytes_max: usize, shards: usize) -> Self {
         Self {
@@ -29,13 +29,13 @@ impl<K: Copy + Eq + Hash + Into<u64>, V> Pieces<K, V> {
         }
     }
 
-    /// The value of a key, which is in use again.
+    /// A value, which is in use again.
     pub fn get(&self, key: K) -> Option<Arc<V>> {
         let mut shard = self.shard(key);
         shard.get(&key).map(|value| value.clone())
     }
 
-    /// Adds `value`, which takes `bytes`, and returns it; an earlier value of the key stays.
+    /// Adds `value` and returns it; an earlier value of the key stays.
     pub fn insert(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
         let mut shard = self.shard(key);
@@ -53,7 +53,6 @@ impl<K: Copy + Eq + Hash + Into<u64>, V> Pieces<K, V> {
 
     fn shard(&self, key: K) -> MutexGuard<'_, Clock<K, Arc<V>>> {
         let index = mix(key.into()) as usize % self.shards.len();
-        // A panic cannot leave a shard half-changed: this module calls no other code.
         self.shards[index].lock()
     }
 }

@@ -1,27 +1,24 @@
 //! A table divided among locks.
 //!
-//! **Problem.** Each thread that takes the lock of a shared table writes to the same cache line,
-//! whatever it looks for.
+//! Threads that take the lock of a shared table write to one cache line, whatever they look for. So
+//! [`COUNT`] parts, chosen by a number or hash of the key, have a lock each, on lines of its own.
 //!
-//! **Rule.** The table has [`COUNT`] parts, chosen by a number or hash of the key. Each part has a
-//! lock, on cache lines of its own.
-//!
-//! **Known weakness.** One in [`COUNT`] pairs of keys has the same lock.
+//! Weakness: one in [`COUNT`] pairs of keys has the same lock.
 
 use crate::mix;
 use crate::sync::{Mutex, MutexGuard};
 
-/// Parts: as many as counters have.
+/// As many as counters have.
 pub const COUNT: usize = 64;
-/// Bits of a number that choose its part.
+/// Of a number, to choose a part.
 const PART_BITS: u32 = COUNT.ilog2();
 
-/// Alone on its lines. Processors fetch them in pairs.
+/// Processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shard<T>(Mutex<T>);
 
-/// See the module's text.
+/// See the module.
 #[derive(Debug)]
 pub struct Shards<T>([Shard<T>; COUNT]);
 
@@ -31,7 +28,7 @@ impl<T> Shards<T> {
         Self(std::array::from_fn(|_| Shard(Mutex::new(make()))))
     }
 
-    /// Locks the part of this number or hash.
+    /// Locks the part of a number or hash.
     #[inline]
     pub fn lock(&self, number: u64) -> MutexGuard<'_, T> {
         // Spreads consecutive and even numbers.
@@ -39,7 +36,7 @@ impl<T> Shards<T> {
         self.0[mixed as usize].0.lock() // less than COUNT, which is a power of two
     }
 
-    /// The parts, one after the other.
+    /// Locks all parts, one after the other.
     pub fn each(&self) -> impl Iterator<Item = MutexGuard<'_, T>> {
         self.0.iter().map(|part| part.0.lock())
     }

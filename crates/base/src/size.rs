@@ -7,13 +7,8 @@ use crate::decimal::{scaled, split_unit};
 /// The largest size.
 pub const MAX: u64 = i64::MAX as u64;
 
-/// Bytes of a size: a number, with a fraction if need be, then nothing or one of k, m, g, t in
-/// either case, for 1024, 1024^2, 1024^3, 1024^4 bytes, rounded down.
-///
-/// # Errors
-///
-/// Any other text, or more than [`MAX`]; the message says what is wrong without repeating the
-/// input.
+/// Bytes of a size: a number, with a fraction if need be, and nothing or k, m, g, t in either case,
+/// for powers of 1024; rounded down. The error says what is expected, without the input.
 pub fn parse(text: &str) -> Result<u64, String> {
     const FORM: &str =
         "a size is a number with k, m, g or t for units of 1024, as 1.5g, not beyond 2^63 - 1";
@@ -30,10 +25,6 @@ pub fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// The same, but not 0.
-///
-/// # Errors
-///
-/// As [`parse`].
 pub fn parse_positive(text: &str) -> Result<u64, String> {
     let bytes = parse(text)?;
     if bytes == 0 {
@@ -43,10 +34,6 @@ pub fn parse_positive(text: &str) -> Result<u64, String> {
 }
 
 /// The same, within a range.
-///
-/// # Errors
-///
-/// As [`parse`].
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     let bytes = parse(text)?;
     if !range.contains(&bytes) {
@@ -56,21 +43,20 @@ pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     Ok(bytes)
 }
 
-/// `bytes` for people: up to four digits and a unit, such as `640 KiB`.
+/// For people: up to four digits and a unit, as `640 KiB`.
 pub fn display(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
     let unit = (bytes.ilog2() / 10).clamp(1, 6) as usize;
-    // A float is exact enough for three digits.
+    // A float is exact for three digits.
     let value = bytes as f64 / (1u64 << (unit * 10)) as f64;
     let digits = usize::from(value < 9.95);
     format!("{value:.digits$} {}", UNITS[unit - 1])
 }
 
-/// `bytes` as ls(1) and du(1) write them with -h: up to three digits and a letter, rounded up, such
-/// as `640K` and `1.2G`.
+/// As ls(1) and du(1) with -h: up to three digits and a letter, rounded up, as `640K` and `1.2G`.
 pub fn brief(bytes: u64) -> String {
     if bytes < 1024 {
         return bytes.to_string();

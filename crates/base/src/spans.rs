@@ -1,8 +1,8 @@
-//! A set of numbers, such as bytes of a file, kept as spans that neither overlap nor touch.
+//! A set of numbers, such as bytes of a file, as spans that neither overlap nor touch.
 
 use std::collections::BTreeMap;
 
-/// First byte and the byte after the last.
+/// The first and the one after the last.
 pub type Span = (u64, u64);
 
 /// The set.
@@ -13,7 +13,7 @@ pub struct Spans {
 }
 
 impl Spans {
-    /// Bytes in the set.
+    /// Numbers in the set.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -28,14 +28,14 @@ impl Spans {
         self.ends.is_empty()
     }
 
-    /// Adds the bytes of `start..end`, and returns how many are new.
+    /// Adds numbers. Returns how many are new.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start >= end {
             return 0;
         }
         let before = self.bytes;
         let (mut low, mut high) = (start, end);
-        // Spans that overlap or touch become one; the last of them comes first.
+        // Spans that overlap or touch become one; the last comes first.
         while let Some((&other, &other_end)) = self.ends.range(..=end).next_back() {
             if other_end < start {
                 break;
@@ -60,8 +60,7 @@ impl Spans {
         }
     }
 
-    /// Joins all spans to one if there are more than `most`: for a set that only has to cover every
-    /// byte that was added.
+    /// Makes more than `most` spans one, where the set need only cover what was added.
     pub fn melt(&mut self, most: usize) {
         if self.count() > most {
             let first = self.ends.first_key_value().map_or(0, |(start, _)| *start);
@@ -75,7 +74,7 @@ impl Spans {
         self.ends.iter().map(|(start, end)| (*start, *end))
     }
 
-    /// Removes the bytes of `start..end`, and returns those that were in.
+    /// Removes numbers. Returns those that were in the set.
     pub fn take(&mut self, start: u64, end: u64) -> Vec<Span> {
         let taken: Vec<Span> = self.within(start, end).collect();
         for &(from, to) in &taken {
@@ -94,7 +93,7 @@ impl Spans {
         taken
     }
 
-    /// The parts of `start..end` that are in the set, ascending.
+    /// What is in the set, ascending.
     pub fn within(&self, start: u64, end: u64) -> impl Iterator<Item = Span> {
         let before = self.ends.range(..start).next_back();
         let from = match before {
@@ -107,8 +106,8 @@ impl Spans {
             .filter(|(low, high)| low < high)
     }
 
-    /// The last part of `start..end` that is in the set, and whether it is the only one. Looks up
-    /// one place only, as every write asks.
+    /// The last span of a range, and whether there is no other. Looks up one place, as every write
+    /// asks.
     pub fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
         let parts = self.ends.range(..end.max(start)).rev();
         let mut parts = parts.take_while(|(_, high)| **high > start);
@@ -120,12 +119,12 @@ impl Spans {
         )
     }
 
-    /// Whether any byte of `start..end` is in the set.
+    /// Whether any number is in the set.
     pub fn overlaps(&self, start: u64, end: u64) -> bool {
         self.within(start, end).next().is_some()
     }
 
-    /// Whether every byte of `start..end` is in the set.
+    /// Whether every number is in the set.
     pub fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.within(start, end).next() == Some((start, end))
     }

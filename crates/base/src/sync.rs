@@ -1,11 +1,10 @@
 //! Locks of the standard library that ignore poisoning.
 //!
-//! A thread that panics while it has a lock of the standard library poisons it, and every other
-//! thread has to decide whether it goes on. Here all go on. That is right because no code in this
-//! program panics between two halves of a change, and because a server that lost one request is
-//! better than one whose every lock refuses.
+//! A thread that panics poisons the locks of the standard library that it has. Here other threads
+//! go on: no code in this program panics between two parts of a change, and a server that lost one
+//! request is better than one whose locks all refuse.
 //!
-//! The page cache has locks of its own, with ranks and for loom (`cache/sync.rs`).
+//! The page cache has its own, with ranks and for loom (`cache/sync.rs`).
 
 use std::cell::RefCell;
 use std::sync::{PoisonError, TryLockError, TryLockResult};
@@ -18,12 +17,12 @@ pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// A lock that guards `value`.
+    /// Guards `value`.
     pub const fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
 
-    /// The value, when no other thread has it.
+    /// The value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,7 +35,7 @@ impl<T: ?Sized> Mutex<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The lock, unless it would wait.
+    /// [`Self::lock`], unless it would wait.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         note(&self.0);
         at_once(self.0.try_lock())
@@ -48,7 +47,7 @@ impl<T: ?Sized> Mutex<T> {
 pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// A lock that guards `value`.
+    /// Guards `value`.
     pub const fn new(value: T) -> Self {
         Self(std::sync::RwLock::new(value))
     }
@@ -90,12 +89,12 @@ impl Condvar {
         Self(std::sync::Condvar::new())
     }
 
-    /// Waits for a notification, or for no reason.
+    /// Waits for a notification, or less.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same, with a time limit.
+    /// The same, for at most `most`.
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -105,7 +104,7 @@ impl Condvar {
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
 
-    /// Waits while `condition` holds, with a time limit.
+    /// Waits while `condition` holds, for at most `most`.
     pub fn wait_timeout_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -128,24 +127,23 @@ impl Condvar {
 }
 
 thread_local! {
-    /// The locks for [`locks_taken`].
     static TAKEN: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
 }
 
-/// For tests that count shared state: runs `work` and returns the addresses of the locks that this
-/// thread took, in their order. A release build notes none.
+/// For tests that count shared state: the addresses of the locks that this thread takes in `work`,
+/// in order. None in a release build.
 pub fn locks_taken(work: impl FnOnce()) -> Vec<usize> {
     TAKEN.set(Some(Vec::new()));
     work();
     TAKEN.take().unwrap_or_default()
 }
 
-/// Notes that this thread takes a lock, or tries to. Locks of other crates call it, too.
+/// Notes a lock that this thread takes or tries. Locks of other crates call it, too.
 #[inline]
 pub fn note<T: ?Sized>(lock: &T) {
     if cfg!(debug_assertions) {
         let address = std::ptr::from_ref(lock).cast::<()>().addr();
-        // A thread that ends has no list any more.
+        // A thread that ends has no list.
         let _ = TAKEN.try_with(|taken| {
             if let Some(taken) = taken.borrow_mut().as_mut() {
                 taken.push(address);

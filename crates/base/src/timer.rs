@@ -1,8 +1,8 @@
 //! One thread that runs jobs at their times.
 //!
-//! It sleeps until shortly before the earliest time and, in exact timers, spins for the rest: a
-//! sleep ends some tens of microseconds late even with a timer slack of 1 ns, because the core has
-//! to wake up first. Dropping a timer runs all remaining jobs at once.
+//! It sleeps until shortly before the earliest time and spins for the rest: a sleep ends some tens
+//! of microseconds late, even with a timer slack of 1 ns, as the core has to wake up. Dropping a
+//! timer runs all jobs at once.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -18,7 +18,7 @@ type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct TimerState {
-    /// By time; jobs of equal times in the order of their arrival.
+    /// By time, then by arrival.
     jobs: BTreeMap<(Instant, u64), Job>,
     sequence: u64,
     stopped: bool,
@@ -27,29 +27,25 @@ struct TimerState {
 struct TimerShared {
     state: Mutex<TimerState>,
     changed: Condvar,
-    /// A job came, or the timer ended, while the thread was spinning.
+    /// A job came, or the end, during a spin.
     news: AtomicBool,
     spin: Duration,
     panicked: fn(),
 }
 
-/// See the module's text.
+/// See the module.
 pub struct Timer {
     shared: Arc<TimerShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Adds jobs to a timer, which may have ended.
+/// Adds jobs to a timer, even after its end.
 #[derive(Clone)]
 pub struct TimerHandle(Arc<TimerShared>);
 
 impl Timer {
-    /// A timer that spins for the last `spin` before each time, and calls `panicked` after a panic
-    /// of a job.
-    ///
-    /// # Errors
-    ///
-    /// There is no further thread.
+    /// Spins for the last `spin` before each time; calls `panicked` after a panic of a job. Fails
+    /// without a thread.
     pub fn new(name: &str, spin: Duration, panicked: fn()) -> std::io::Result<Self> {
         let shared = Arc::new(TimerShared {
             state: Mutex::default(),
@@ -68,7 +64,7 @@ impl Timer {
         })
     }
 
-    /// A handle for adding jobs.
+    /// For adding jobs.
     pub fn handle(&self) -> TimerHandle {
         TimerHandle(self.shared.clone())
     }
@@ -78,7 +74,7 @@ impl Drop for Timer {
     fn drop(&mut self) {
         self.handle().stop();
         if let Some(thread) = self.thread.take() {
-            // The last owner may be a job of this very thread.
+            // The last owner may be a job of this thread.
             if thread.thread().id() != std::thread::current().id() {
                 let _ = thread.join();
             }
@@ -87,8 +83,8 @@ impl Drop for Timer {
 }
 
 impl TimerHandle {
-    /// Runs `job` at `due`; without a time, when the timer ends or releases all jobs. At once, on
-    /// this thread, when the timer has ended.
+    /// Runs `job` at `due`; `None`: when the timer ends or releases all jobs. At once, on this
+    /// thread, after the end.
     pub fn at(&self, due: Option<Instant>, job: impl FnOnce() + Send + 'static) {
         let mut state = self.0.state.lock();
         if state.stopped {
@@ -106,23 +102,23 @@ impl TimerHandle {
         }
     }
 
-    /// Runs all remaining jobs at once, on the timer's thread, which then ends.
+    /// Runs all jobs at once, on the timer's thread, which ends.
     pub fn stop(&self) {
         self.0.state.lock().stopped = true;
         self.0.wake();
     }
 
-    /// The number of waiting jobs.
+    /// How many jobs wait.
     pub fn waiting(&self) -> usize {
         self.0.state.lock().jobs.len()
     }
 
-    /// Runs all waiting jobs now, on the timer's thread.
+    /// Runs all jobs now, on the timer's thread.
     pub fn release(&self) {
         let now = Instant::now();
         let mut state = self.0.state.lock();
         let jobs = std::mem::take(&mut state.jobs);
-        // All are due now; new numbers keep their order.
+        // New numbers keep their order.
         let jobs = jobs.into_values().zip(state.sequence..);
         state.jobs = jobs.map(|(job, number)| ((now, number), job)).collect();
         state.sequence += state.jobs.len() as u64;
@@ -131,7 +127,7 @@ impl TimerHandle {
     }
 }
 
-/// A month from now, or as late as the clock goes.
+/// A month from now, if the clock goes so long.
 fn never() -> Instant {
     let now = Instant::now();
     now.checked_add(Duration::from_hours(31 * 24))
@@ -145,7 +141,7 @@ impl TimerShared {
     }
 
     fn run(&self) {
-        // The kernel may otherwise end a sleep 50 us late to save power. It cannot fail.
+        // The kernel may else end a sleep 50 us late to save power. It cannot fail.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(job) = self.next() {
             // A panic must not end the thread of other jobs. Its hook has reported it.
@@ -155,7 +151,7 @@ impl TimerShared {
         }
     }
 
-    /// Waits for the next job. None when the timer has ended and no job is left.
+    /// Waits for the next job; none: the timer has ended.
     fn next(&self) -> Option<Job> {
         let mut state = self.state.lock();
         loop {

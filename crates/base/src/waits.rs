@@ -1,7 +1,7 @@
 //! How long a thread has waited for devices.
 //!
-//! Code that waits for one does so in [`timed`]; code that wants the time begins with [`begin`]. A
-//! wait costs two more readings of the clock; other code costs nothing.
+//! Code waits in [`timed`], and gets the time from [`begin`] to [`taken`]. A wait costs two more
+//! readings of the clock, other code nothing.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ pub fn begin() {
     WAITED.set(Duration::ZERO);
 }
 
-/// The waiting time of this thread since [`begin`].
+/// What this thread waited since [`begin`].
 #[must_use]
 pub fn taken() -> Duration {
     WAITED.get()
 }
 
-/// Runs a wait for a device.
+/// Runs a wait.
 pub fn timed<T>(wait: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let result = wait();
