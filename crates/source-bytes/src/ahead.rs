@@ -1,8 +1,7 @@
 //! What is read soon, in the order in which it lies.
 //!
-//! A directory names objects in one order, and the image holds them in another. Asked for one by
-//! one, each costs a request and the wait for it. So their places are collected, sorted, and joined
-//! where little lies between them; what lies together is one request:
+//! A directory names objects in another order than the image holds them; one by one, each costs a
+//! request and the wait for it. So their places are sorted, and joined where little lies between:
 //!
 //! ```text
 //! wanted    a: 40..44   b: 10..12   c: 12..20   d: 90..95
@@ -13,16 +12,16 @@ use std::ops::Range;
 
 use crate::Bytes;
 
-/// Bytes between two parts that are read with them: they take less time than a request.
+/// Bytes between two parts that take less time than a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Bytes of one file that are worth it: its reader reads on by itself.
+/// Bytes of one file; its reader reads on by itself.
 pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
-/// Parts that are looked at. A damaged image can say that a file has many times as many.
+/// A damaged image can say that a file has many more.
 const PARTS_MAX: usize = 1024;
 
 impl Bytes {
-    /// Begins to read these parts, the first 1024 of them, as far as there is memory; waits for
-    /// none. Returns them in order, joined where at most 32 KiB lie between two.
+    /// Begins to read the first 1024 of these parts, as memory allows; waits for none. Returns them
+    /// in order, joined where at most 32 KiB lie between.
     pub fn read_ahead(&self, parts: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
         let parts = joined(parts.take(PARTS_MAX).collect());
         for part in &parts {

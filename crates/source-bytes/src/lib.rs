@@ -1,13 +1,12 @@
-//! Bytes of an image, through the page cache; and what readers of images have in common: names and
-//! departures from the format.
+//! Bytes of an image, through the page cache; and what readers of images share: names, departures
+//! from the format.
 //!
-//! File data is not copied: a payload pins its pages of the cache. It is copied when the cache pins
-//! no more (half of its pages are pinned, which slow clients can cause), and when its pieces are so
-//! small that pinning costs more than copying. Structure of a file system is always copied, as it
-//! is parsed at once.
+//! A payload of file data pins pages. It is a copy when the cache pins no more (1/2 of its pages
+//! are pinned, as slow clients can cause), and when pieces are so small that pinning costs more.
+//! Structure is always copied, as it is parsed at once.
 //!
-//! A range with an unreadable part returns the bytes before that; the next read, from there, fails.
-//! So a bad sector costs a reader only that sector, not the megabyte around it.
+//! A range with an unreadable part returns the bytes before it; the next read, from there, fails.
+//! So a bad sector costs a reader only that sector.
 
 mod ahead;
 mod name_table;
@@ -35,7 +34,7 @@ pub use readable::Readable;
 pub use violations::{VIOLATIONS_MAX, Violation, Violations};
 pub use window::Window;
 
-/// Shorter pieces, on average, are copied: pinning a page costs as much as copying so many bytes.
+/// Pinning a page costs as much as copying so many bytes.
 const PINNED_RUN_BYTES_MIN: usize = 4096;
 
 /// Adjacent bytes.
@@ -45,7 +44,7 @@ pub struct Run {
     pub position: u64,
     /// Bytes, at least 1.
     pub length: usize,
-    /// The range of the file part that contains it, if other data may be next to that.
+    /// The part of a file around it, if other data may be next to that.
     pub bounds: Option<Bounds>,
 }
 
@@ -58,44 +57,44 @@ impl Run {
     }
 }
 
-/// See the module's text. Clones share the object and its pages.
+/// See the module. Clones share the object and its pages.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     object: CachedObject,
 }
 
 impl Bytes {
-    /// The bytes of a cached device.
+    /// Of a cached device.
     #[must_use]
     pub fn new(device: CachedDevice) -> Self {
         Self::of(device.into_object())
     }
 
-    /// The bytes of a cached object.
+    /// Of a cached object.
     #[must_use]
     pub fn of(object: CachedObject) -> Self {
         Self { object }
     }
 
-    /// The object; for a device, the only one of its store.
+    /// The object, of a device its store's only one.
     #[must_use]
     pub fn object(&self) -> &CachedObject {
         &self.object
     }
 
-    /// The name of the device or store, for messages.
+    /// Of the device or store, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         self.object.name()
     }
 
-    /// Its length; for a device, that at opening.
+    /// Of a device, that at opening.
     #[must_use]
     pub fn length_bytes(&self) -> u64 {
         self.object.length_bytes()
     }
 
-    /// Whether all of a range is inside.
+    /// Whether a whole range is inside.
     #[must_use]
     pub fn contains(&self, position: u64, length: u64) -> bool {
         position
@@ -103,7 +102,7 @@ impl Bytes {
             .is_some_and(|end| end <= self.length_bytes())
     }
 
-    /// The error about something at a position.
+    /// An error about a position.
     #[must_use]
     pub fn fault(&self, position: u64, what: &str) -> Error {
         Error::Io(format!("{}: at byte {position}: {what}", self.name()))
@@ -120,14 +119,13 @@ impl Bytes {
         read.map_err(|error| self.error(error))
     }
 
-    /// Reads file data from `runs`, in order: at least one byte, and fewer than all only before an
-    /// unreadable byte.
+    /// Reads file data from `runs`, in order: at least one byte; all, unless a byte is unreadable.
     pub fn payload(&self, runs: &[Run], may_block: bool) -> Result<Payload> {
         let payload = self.try_payload(runs, may_block, &mut false);
         payload.map_err(|error| self.error(error))
     }
 
-    /// [`Self::payload`] with the cache's error; sets `waited` if any of it was not in memory.
+    /// [`Self::payload`] with the cache's error; `waited`: some of it was not in memory.
     pub fn try_payload(
         &self,
         runs: &[Run],
@@ -196,7 +194,7 @@ impl Bytes {
         Ok(Some(slices))
     }
 
-    /// Writes `data` to the cache. On failure its first `changed` bytes are written.
+    /// Writes to the cache. After a failure, the first `changed` bytes are written.
     pub fn write(
         &self,
         position: u64,
@@ -209,13 +207,13 @@ impl Bytes {
         written.map_err(|error| self.error(error))
     }
 
-    /// Waits until all earlier writes to the range are durable.
+    /// Waits until earlier writes to the range are durable.
     pub fn commit(&self, position: u64, length: u64) -> Result<()> {
         let committed = self.object.commit(position, length);
         committed.map_err(|error| self.error(error))
     }
 
-    /// Whether written data is not on the device yet.
+    /// Whether written data is not on the device.
     #[must_use]
     pub fn has_unwritten(&self) -> bool {
         self.object.has_dirty(0, self.length_bytes())
@@ -226,7 +224,7 @@ impl Bytes {
         self.write_out_range(0, self.length_bytes())
     }
 
-    /// The same of `length` bytes from `position`.
+    /// The same of a range.
     pub fn write_out_range(&self, position: u64, length: u64) -> Result<()> {
         let written = self.object.write_out(position, length);
         written.map_err(|error| self.error(error))
@@ -243,14 +241,14 @@ impl Bytes {
         self.object.loss_epoch()
     }
 
-    /// Maps an error for the caller; every text has the device and the offset.
+    /// For the caller; every text has the device and the offset.
     fn error(&self, error: CacheError) -> Error {
         match error {
             CacheError::WouldBlock => Error::WouldBlock,
             CacheError::Device(lost @ DeviceError::Abandoned { .. }) => {
                 Error::Io(format!("{}: {lost}", self.name()))
             }
-            // The file system or thin volume below is full.
+            // The file system or thin volume below.
             CacheError::Device(DeviceError::Failed {
                 errno: Errno::NOSPC,
                 ..

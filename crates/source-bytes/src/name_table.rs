@@ -1,39 +1,38 @@
 //! The names of a parsed directory, in recorded order, and an index over them.
 //!
-//! Each name has a value, which says where its object is. Attributes are not kept: they are read
-//! from the image on demand, so that the table takes less memory than the directory in the image.
+//! A name's value says where its object is; attributes are read from the image on demand, so that
+//! the table takes less memory than the directory in the image.
 //!
-//! Repeated names: the first is found by the name and the later ones are shown as `name~2`,
-//! `name~3`..., so that all data can be reached and every listed name can be looked up. Where two
-//! are versions of one file, the directory's format chooses ([`Repeated`]).
+//! The first of repeated names is found by the name, later ones as `name~2`, `name~3`..., so that
+//! all data can be reached and every listed name looked up. Of versions of one file, the format
+//! chooses ([`Repeated`]).
 //!
-//! The index is open addressing with linear probing, at most half full, with keyed hashes, because
-//! names come from the image.
+//! The index is open addressing with linear probing, at most half full. Names come from the image,
+//! so it has keyed hashes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
 use crate::names::{numbered, stem, versioned};
 
-/// Bytes of all names of one directory. Records can share the place of a name of 255 bytes, so the
-/// size of the directory is no bound.
+/// Of one directory. Records can share the place of a name, so the directory's size is no bound.
 const NAMES_BYTES_MAX: usize = 64 << 20;
 const FREE: u32 = u32::MAX;
 
-/// What becomes of a name that an earlier one equals.
+/// What becomes of a repeated name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeated {
-    /// It is another object and gets a number.
+    /// Another object, which gets a number.
     Numbered,
-    /// It is a newer version and takes the place of the earlier one.
+    /// A newer version, which replaces the earlier one.
     Replaces,
-    /// It is an older version and is not shown.
+    /// An older version, not shown.
     Dropped,
-    /// The newer version of both has the name, the older one has it with its number: `name;1`.
+    /// The newer version has the name, the older one with its number: `name;1`.
     Versions {
-        /// The later one is the newer one.
+        /// The later one is the newer.
         replaces: bool,
-        /// The number of the older one.
+        /// The older one's number.
         older: u16,
     },
 }
@@ -41,25 +40,25 @@ pub enum Repeated {
 /// One name.
 #[derive(Clone, Copy, Debug)]
 pub struct Named<T> {
-    /// What the name stands for.
+    /// What it stands for.
     pub value: T,
     name_start: u32,
     name_length: u8,
 }
 
-/// See the module's text.
+/// See the module.
 #[derive(Debug)]
 pub struct NameTable<T> {
     items: Vec<Named<T>>,
     names: Vec<u8>,
-    /// Positions in `items`, or [`FREE`]; the length is a power of two.
+    /// Positions in `items`, or [`FREE`], a power of two of them.
     index: Vec<u32>,
     hasher: RandomState,
     ignores_case: bool,
 }
 
 impl<T: Copy> NameTable<T> {
-    /// A table without names. `ignores_case` is for lookups only.
+    /// Without names. `ignores_case`: in lookups.
     #[must_use]
     pub fn new(ignores_case: bool) -> Self {
         Self {
@@ -71,7 +70,7 @@ impl<T: Copy> NameTable<T> {
         }
     }
 
-    /// Adds a name of at most 255 bytes; `None` without space for it.
+    /// Adds a name of at most 255 bytes; `None`: no space.
     pub fn push(&mut self, name: &[u8], value: T) -> Option<()> {
         let (name_start, name_length) = self.store(name)?;
         self.items.push(Named {
@@ -82,7 +81,7 @@ impl<T: Copy> NameTable<T> {
         Some(())
     }
 
-    /// Lets `change` write over each name, in the same length; only before [`Self::finish`].
+    /// Lets `change` write over each name; only before [`Self::finish`].
     pub fn change(&mut self, change: impl Fn(&T, &mut [u8])) {
         for item in &self.items {
             let start = item.name_start as usize;
@@ -93,14 +92,14 @@ impl<T: Copy> NameTable<T> {
         }
     }
 
-    /// Builds the index and settles repeated names, of which `settle` is given the earlier and the
-    /// later value; `None` without space. To be called once, after the last `push`.
+    /// Builds the index and settles repeated names: `settle` gets the earlier and the later value.
+    /// `None`: no space. To be called once, after all `push`.
     pub fn finish(&mut self, settle: impl Fn(&T, &T) -> Repeated) -> Option<()> {
         let pushed = std::mem::take(&mut self.items);
         let slots = (pushed.len() * 2).next_power_of_two().max(2);
         self.index = vec![FREE; slots];
-        // By the name's part before a number: long names may differ only behind it, and none should
-        // try the numbers of the others again.
+        // By what a number leaves of the name: long names may differ only behind it, and none
+        // should try the numbers of the others again.
         let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
         for mut item in pushed {
             if let Some(first) = self.find_exact(self.name_of(&item)) {
@@ -131,7 +130,7 @@ impl<T: Copy> NameTable<T> {
         Some(())
     }
 
-    /// Renames `item` to the first free name after `number`.
+    /// Takes the first free name after `number`.
     fn rename(&mut self, item: &mut Named<T>, number: &mut u32) -> Option<()> {
         loop {
             *number += 1;
@@ -162,7 +161,7 @@ impl<T: Copy> NameTable<T> {
             .unwrap_or(&[])
     }
 
-    /// Finds a shown name; where case is ignored, an equal one before a similar one.
+    /// Finds a name; where case is ignored, an equal one before a similar one.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<&Named<T>> {
         let mut similar = None;
@@ -179,7 +178,7 @@ impl<T: Copy> NameTable<T> {
         similar
     }
 
-    /// Removes the name at `index` of [`Self::items`]; only before [`Self::finish`].
+    /// Removes one of [`Self::items`]; only before [`Self::finish`].
     pub fn remove(&mut self, index: usize) {
         self.items.remove(index);
     }
@@ -203,7 +202,7 @@ impl<T: Copy> NameTable<T> {
         let position = u32::try_from(self.items.len()).unwrap_or(FREE);
         let mask = self.index.len() - 1;
         let mut slot = self.slot_of(self.name_of(&item));
-        // At most half of the slots are taken.
+        // At most half are taken.
         while self.index[slot] != FREE {
             slot = (slot + 1) & mask;
         }
@@ -211,7 +210,7 @@ impl<T: Copy> NameTable<T> {
         self.items.push(item);
     }
 
-    /// Positions of candidates for `name`, first added first.
+    /// Where `name` may be, first added first.
     fn probe(&self, name: &[u8]) -> impl Iterator<Item = usize> {
         let start = self.slot_of(name);
         let mask = self.index.len().wrapping_sub(1);
@@ -228,7 +227,6 @@ impl<T: Copy> NameTable<T> {
         } else {
             self.hasher.hash_one(name)
         };
-        // Any bits serve.
         hash as usize & mask
     }
 

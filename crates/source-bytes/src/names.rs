@@ -1,13 +1,13 @@
 //! Names of an image that a client can use: 1 to 255 bytes without `/` and NUL, neither `.` nor
 //! `..`.
 //!
-//! Recorded names are anything. One bad name must not hide the rest of its directory, and none may
-//! lead out of it, so a name is changed as little as it takes.
+//! Recorded names are anything. A bad name must not hide the rest of its directory, or lead out of
+//! it, so it is changed as little as it takes.
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 
-/// Makes a name valid: cuts at NUL, replaces `/` by `_`, an empty name, `.` and `..` by
-/// underscores, and cuts to 255 bytes.
+/// Makes a name valid: cuts at NUL and at 255 bytes, puts `_` for `/`, and underscores for an empty
+/// name, `.` and `..`.
 #[must_use]
 pub fn presentable(mut name: Vec<u8>) -> Vec<u8> {
     if let Some(end) = name.iter().position(|byte| *byte == 0) {
@@ -25,12 +25,12 @@ pub fn presentable(mut name: Vec<u8>) -> Vec<u8> {
     name
 }
 
-/// The name of the `number`th record with this name: `name~2`, within 255 bytes.
+/// The `number`th with a name: `name~2`, within 255 bytes.
 pub(crate) fn numbered(name: &[u8], number: u32) -> Vec<u8> {
     with_suffix(name, &format!("~{number}"))
 }
 
-/// The name of a version of a file: `name;2`, within 255 bytes.
+/// A version of a file: `name;2`, within 255 bytes.
 pub(crate) fn versioned(name: &[u8], version: u16) -> Vec<u8> {
     with_suffix(name, &format!(";{version}"))
 }
@@ -42,14 +42,14 @@ fn with_suffix(name: &[u8], suffix: &str) -> Vec<u8> {
     whole
 }
 
-/// The part of a name that [`numbered`] keeps in any case.
+/// What [`numbered`] keeps of a name in any case.
 pub(crate) fn stem(name: &[u8]) -> Vec<u8> {
     let mut stem = name.to_vec();
     cut(&mut stem, NAME_BYTES_MAX - "~4294967295".len());
     stem
 }
 
-/// Shortens to at most `bytes_max`, at the boundary of a UTF-8 sequence.
+/// Cuts at the boundary of a UTF-8 sequence.
 fn cut(name: &mut Vec<u8>, bytes_max: usize) {
     if name.len() <= bytes_max {
         return;
@@ -60,7 +60,7 @@ fn cut(name: &mut Vec<u8>, bytes_max: usize) {
         end -= 1;
     }
     if is_middle(name[end]) {
-        end = bytes_max; // not UTF-8 at all
+        end = bytes_max; // not UTF-8
     }
     name.truncate(end);
 }

@@ -1,4 +1,4 @@
-//! Errors of opening a device, for the user of a source.
+//! Errors of opening a device.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use pagewell_device::Error as DeviceError;
 use pagewell_fs::source::OpenError;
 use rustix::io::Errno;
 
-/// The message for an error of opening or reading the device at `path`.
+/// The message for the user of the source at `path`.
 #[must_use]
 pub fn open_error(path: &Path, error: DeviceError) -> OpenError {
     let name = path.display().to_string();

@@ -1,8 +1,7 @@
 //! Departures from a format that a reader survived, for a check of an image.
 //!
-//! A reader notes each where it finds it, and goes on. Parsed pieces leave memory and are parsed
-//! again, so the same finding comes more than once and is kept once. A hostile image has any
-//! number of them: behind [`VIOLATIONS_MAX`] they are counted only, each time that they are found.
+//! Pieces leave memory and are parsed again; the same finding is kept once. A hostile image has any
+//! number of them: behind [`VIOLATIONS_MAX`] they are only counted, each time.
 //!
 //! ```text
 //! record ──┐
@@ -16,21 +15,21 @@ use std::fmt::Display;
 use pagewell_base::line::one_line;
 use pagewell_base::sync::Mutex;
 
-/// More lines than a person reads, in some 100 KB.
+/// More than a person reads, in some 100 KB.
 pub const VIOLATIONS_MAX: usize = 1000;
 
-/// One departure; its order is that of the image.
+/// One departure, in the order of the image.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// First byte of the structure in the image.
+    /// First byte of the structure.
     pub offset: u64,
-    /// The document and its clause, such as `ECMA-119 9.1.1`.
+    /// Document and clause, such as `ECMA-119 9.1.1`.
     pub clause: &'static str,
-    /// One line: what is there, and what was made of it.
+    /// One line: what is there, and what it was taken for.
     pub text: String,
 }
 
-/// See the module's text.
+/// See the module.
 #[derive(Debug, Default)]
 pub struct Violations {
     found: Mutex<Found>,
@@ -43,7 +42,7 @@ struct Found {
 }
 
 impl Violations {
-    /// Notes a departure. Control characters in the text are escaped.
+    /// Notes a departure; escapes control characters.
     pub fn note(&self, offset: u64, clause: &'static str, text: impl Display) {
         let text = one_line(&text.to_string());
         let violation = Violation {
@@ -59,7 +58,7 @@ impl Violations {
         }
     }
 
-    /// All that are kept, by offset, and how often others were found.
+    /// Those kept, by offset, and how often others were found.
     #[must_use]
     pub fn list(&self) -> (Vec<Violation>, u64) {
         let found = self.found.lock();

@@ -4,7 +4,7 @@ use pagewell_fs::{Error, Result};
 
 use crate::Bytes;
 
-/// See the module's text.
+/// See the module.
 pub struct Window<'a> {
     bytes: &'a Bytes,
     may_block: bool,
@@ -14,7 +14,7 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// A window over `bytes` that reads at least `step_bytes` at once, where there are so many.
+    /// Reads at least `step_bytes` at once, where there are so many.
     #[must_use]
     pub fn new(bytes: &'a Bytes, may_block: bool, step_bytes: usize) -> Self {
         Self {
@@ -26,18 +26,18 @@ impl<'a> Window<'a> {
         }
     }
 
-    /// Reads so many bytes at once from now on.
+    /// Changes how many bytes it reads at once.
     pub fn set_step(&mut self, step_bytes: usize) {
         self.step_bytes = step_bytes;
     }
 
-    /// Whether all of a range is inside the image.
+    /// Whether a whole range is in the image.
     #[must_use]
     pub fn contains(&self, position: u64, length: u64) -> bool {
         self.bytes.contains(position, length)
     }
 
-    /// `length` bytes from `position`; an error past the end of the image.
+    /// Fails past the end of the image.
     pub fn get(&mut self, position: u64, length: usize) -> Result<&[u8]> {
         if !self.bytes.contains(position, length as u64) {
             return Err(self.bytes.fault(position, "past the end of the image"));
@@ -47,7 +47,7 @@ impl<'a> Window<'a> {
             let wanted = usize::try_from(rest).unwrap_or(usize::MAX);
             let wanted = wanted.min(self.step_bytes.max(length));
             match self.fill(position, wanted) {
-                // What cannot be read may be behind what is needed.
+                // The unreadable byte may be behind what is needed.
                 Err(Error::Io(_)) if wanted > length => self.fill(position, length)?,
                 other => other?,
             }
