@@ -1,4 +1,4 @@
-//! Threads that help the thread of a walk, started as work comes.
+//! Threads that help the thread of a walk.
 
 use std::iter::from_fn;
 use std::sync::Arc;
@@ -7,8 +7,7 @@ use std::thread::{Builder, Scope};
 
 use pagewell_base::sync::Mutex;
 
-/// Threads of a scope that run jobs in their order. They end when this is dropped and no job is
-/// left.
+/// Threads of a scope that run jobs in order, until this is dropped and no job is left.
 pub(crate) struct Helpers<'scope, 'env, Job> {
     scope: &'scope Scope<'scope, 'env>,
     name: &'static str,
@@ -35,7 +34,7 @@ impl<'scope, 'env, Job: Send + 'scope> Helpers<'scope, 'env, Job> {
         }
     }
 
-    /// Adds a job, if there are threads for it; starts one more to `serve` while there may be more.
+    /// Adds a job, if there are threads; starts one more, which runs `serve`, while there may be.
     pub(crate) fn give(
         &mut self,
         job: Job,
@@ -51,12 +50,12 @@ impl<'scope, 'env, Job: Send + 'scope> Helpers<'scope, 'env, Job> {
                     });
             match started {
                 Ok(_) => self.threads += 1,
-                // The running threads do the work.
+                // The others do the work.
                 Err(_) => self.threads_max = self.threads,
             }
         }
         if self.threads > 0 {
-            // The queue lives as long as this.
+            // This has the queue.
             let _ = self.jobs.send(job);
         }
     }

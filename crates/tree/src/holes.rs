@@ -1,10 +1,9 @@
 //! Holes of sparse files: blocks of zeros that a copy need not write.
 
-/// A copy of a sparse file omits zeros in blocks of this size: the page of all file systems with
-/// holes.
+/// The page of all file systems with holes.
 const HOLE_BYTES: usize = 4096;
 
-/// The parts of a piece of a file that are not blocks of zeros, each with its start.
+/// What of a piece is not blocks of zeros, each part with its start.
 pub fn data_of(bytes: &[u8]) -> Vec<(u64, &[u8])> {
     let mut parts: Vec<(u64, &[u8])> = Vec::new();
     let mut run_start = None;

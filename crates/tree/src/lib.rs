@@ -1,8 +1,7 @@
 //! A file system as the commands use it: paths, sorted listings, streams of bytes.
 //!
-//! This crate resolves paths, not the file system: it follows symbolic links inside the source
-//! only. An absolute target starts again at the source's root and `..` at the root stays there, so
-//! no link in an image can lead out of it.
+//! This crate resolves paths, and follows symbolic links inside the source only: an absolute target
+//! starts at the source's root and `..` at the root stays there, so no link in an image leads out.
 
 mod helpers;
 pub mod holes;
@@ -21,14 +20,13 @@ use rustix::io::Errno;
 
 pub use reader::{Piece, Reader};
 
-/// Symbolic links followed for one path, as in the kernel (path_resolution(7)).
+/// In one path, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// Bytes of one read; also the largest preferred size of the server, so both fronts use the same
-/// requests.
+/// Of one read; the largest preferred size of the server, so both fronts make the same requests.
 pub const READ_BYTES: u32 = 1 << 20;
 
-/// Most names of one directory, in about 1 GiB of memory. A server could list without end.
+/// Of one directory, in about 1 GiB of memory: a server could list without end.
 const NAMES_MAX: usize = 4 << 20;
 
 /// A file system and its user.
@@ -39,11 +37,11 @@ pub struct Tree {
     credentials: Credentials,
 }
 
-/// All names of a directory.
+/// The names of a directory.
 pub struct Names {
-    /// The valid names, in the order of their bytes.
+    /// Valid ones, in byte order.
     pub listed: Vec<Listed>,
-    /// The number of others, which are left out.
+    /// How many others are left out.
     pub unusable: u64,
 }
 
@@ -55,23 +53,23 @@ pub type Take<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
 pub struct Listed {
     /// Its bytes.
     pub name: Vec<u8>,
-    /// The object, or the error of examining it.
+    /// The object, or why it was not examined.
     pub entry: Result<Entry>,
 }
 
-/// A place in a tree: a directory and a name in it, which may not exist.
+/// A directory and a name in it, which may not exist.
 #[derive(Clone, Debug)]
 pub struct Spot {
     /// The directory.
     pub directory: FileId,
-    /// The name; empty for the root itself (or `.`, `..`).
+    /// The name; empty for the root, `.` and `..`.
     pub name: Vec<u8>,
     /// Its object.
     pub entry: Option<Entry>,
 }
 
 impl Tree {
-    /// Uses `filesystem` as the user of this process.
+    /// For the user of this process.
     pub fn new(filesystem: Arc<dyn FileSystem>) -> Self {
         let groups: Vec<u32> = rustix::process::getgroups()
             .unwrap_or_default()
@@ -86,7 +84,7 @@ impl Tree {
         }
     }
 
-    /// Its files by their descriptors, if it is a directory of this machine.
+    /// The file system, if it is a directory of this machine.
     pub fn local(&self) -> Option<&dyn LocalFiles> {
         self.filesystem.as_local()
     }
@@ -101,29 +99,29 @@ impl Tree {
         Call::new(&self.credentials, true)
     }
 
-    /// The root directory.
+    /// The root.
     pub fn root(&self) -> Result<Entry> {
         let id = self.filesystem.root();
         let attributes = self.filesystem.attributes(&self.call(), &id)?;
         Ok(Entry { id, attributes })
     }
 
-    /// Target of a symbolic link.
+    /// The target of a symbolic link.
     pub fn link_target(&self, id: &FileId) -> Result<Vec<u8>> {
         Ok(self.filesystem.read_link(&self.call(), id)?.0)
     }
 
-    /// Finds `path` (from the root; a leading `/` makes no difference). Follows links on the way,
-    /// and in the last name only with `follow`. A last name that does not exist gives a spot
-    /// without an entry; any other missing name is an error.
+    /// Finds `path`, from the root with or without a leading `/`. Follows links on the way, and in
+    /// the last name with `follow`. A last name that does not exist gives a spot without an entry;
+    /// any other is an error.
     pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
         self.resolve_below(self.root()?, path, follow)
     }
 
-    /// The same from a directory, as if that were the root: nothing leads out of it.
+    /// The same from a directory, as if that were the root.
     pub fn resolve_below(&self, root: Entry, path: &[u8], follow: bool) -> Result<Spot> {
         let follow = follow || path.ends_with(b"/");
-        // The directories between the root and the current place.
+        // From the root to the current place.
         let mut below: Vec<Entry> = Vec::new();
         let (mut todo, mut links_followed) = (components(path), 0);
         while let Some(name) = todo.pop() {
@@ -170,13 +168,12 @@ impl Tree {
         })
     }
 
-    /// All names of a directory but `.` and `..`, in the order of their bytes; with `dots`, those
-    /// two, too.
+    /// All names of a directory, in byte order; `.` and `..` with `dots`.
     pub fn list(&self, directory: &FileId, dots: bool) -> Result<Names> {
         self.list_up_to(directory, dots, NAMES_MAX)
     }
 
-    /// The same; a directory of more names is an error.
+    /// The same; more names are an error.
     pub fn list_up_to(&self, directory: &FileId, dots: bool, names_max: usize) -> Result<Names> {
         let mut found: Vec<(Vec<u8>, Option<Entry>)> = Vec::new();
         let (mut cookie, mut unusable) = (0, 0);
@@ -223,7 +220,7 @@ impl Tree {
             ),
             name,
         };
-        // A name may move during the listing, and a server may lie.
+        // A name may move meanwhile, and a server may lie.
         found.dedup_by(|later, first| later.0 == first.0);
         Ok(Names {
             listed: found.into_iter().map(examine).collect(),
@@ -232,11 +229,11 @@ impl Tree {
     }
 }
 
-/// Pages in one call: as many as one pwritev(2) takes well.
+/// As many as one pwritev(2) takes well.
 const SLICES_MAX: usize = 64;
 
-/// Passes the bytes of a payload on, each with its offset: those in memory as they are, those of a
-/// file through `buffer`. `failed` converts an error of reading.
+/// Gives the bytes of a payload to `take`, with their offsets; those of a file through `buffer`.
+/// `failed` converts an error of reading.
 pub fn pieces<E>(
     payload: &Payload,
     buffer: &mut Vec<u8>,
@@ -269,8 +266,8 @@ pub fn pieces<E>(
     }
 }
 
-/// Writes all slices with as few calls of `write` as possible. `write` gets the count of bytes
-/// written, and returns how many more it writes.
+/// Writes all slices with few calls of `write`, which gets how many bytes are written, and returns
+/// how many more it wrote.
 pub fn write_slices<'a>(
     slices: impl IntoIterator<Item = &'a [u8]>,
     mut write: impl FnMut(u64, &[IoSlice<'_>]) -> Result<usize, Errno>,
@@ -301,7 +298,7 @@ fn components(path: &[u8]) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// One letter for a type and nine for the permissions, as `ls -l` shows them.
+/// Type and permissions, as `ls -l` shows them.
 pub fn mode_text(attributes: &Attributes) -> String {
     let mode = attributes.mode;
     let kind = match attributes.file_type {

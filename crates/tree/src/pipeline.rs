@@ -1,10 +1,8 @@
 //! Work on many small items by several threads, with results in the order of the items.
 //!
-//! **Problem.** A walk reaches one name after the other. The work for each waits, for the kernel or
-//! for a server; but output and messages come in the order of the walk.
-//!
-//! **Rule.** Items travel in batches, so that waking a thread serves many of them. A batch waits
-//! until a thread takes it; the thread of the walk takes one itself instead of waiting. Results are
+//! The work for each name of a walk waits, for the kernel or a server; but output and messages come
+//! in the order of the walk. Items travel in batches, so that waking a thread serves many. A batch
+//! waits until a thread takes it; the thread of the walk takes one instead of waiting. Results are
 //! taken batch by batch, the oldest first.
 //!
 //! ```text
@@ -12,11 +10,11 @@
 //!                                    └──> the giver, when too much is in flight
 //! ```
 //!
-//! Bounded: at most twice as many batches as threads are in flight ([`Width::window`]). Each full
-//! batch starts a thread up to the limit: a small tree needs none.
+//! At most twice as many batches as threads are in flight ([`Width::window`]). Each full batch
+//! starts a thread up to the limit: a small tree needs none.
 //!
-//! **Known weakness.** One slow item holds back the results of all later ones, in memory; the giver
-//! better does large items itself.
+//! Weakness: a slow item holds back the results of later ones, in memory; the giver better does
+//! large items itself.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -25,23 +23,23 @@ use pagewell_base::sync::Mutex;
 
 use crate::helpers::Helpers;
 
-/// Makes the worker of a thread, which has tools of its own.
+/// Makes the worker of a thread.
 pub type Workers<'work, Item> = dyn Fn() -> Worker<'work, Item> + Sync + 'work;
 
-/// Works on the items of a batch, which afterwards hold the results.
+/// Works on a batch, whose items then hold the results.
 pub type Worker<'work, Item> = Box<dyn FnMut(&mut [Item]) + 'work>;
 
 /// The parallelism of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Width {
-    /// Threads besides that of the giver.
+    /// Beside that of the giver.
     pub threads: usize,
-    /// Items of a batch.
+    /// Of a batch.
     pub batch: usize,
 }
 
 impl Width {
-    /// No threads: the giver works item by item.
+    /// The giver works item by item.
     pub const NONE: Self = Self {
         threads: 0,
         batch: 1,
@@ -69,7 +67,7 @@ impl Width {
     }
 }
 
-/// Items that travel together. The thread that works on them has the lock.
+/// Items that travel together; the thread that works on them has the lock.
 struct Batch<T> {
     items: Vec<T>,
     is_done: bool,
@@ -77,7 +75,7 @@ struct Batch<T> {
 
 impl<Item> Batch<Item> {
     fn work(&mut self, worker: &mut Worker<'_, Item>) {
-        // After a panic of the worker nothing is repeated.
+        // Taken out: after a panic nothing is repeated.
         let mut items = std::mem::take(&mut self.items);
         worker(&mut items);
         self.items = items;
@@ -87,19 +85,19 @@ impl<Item> Batch<Item> {
 
 /// The giver's end.
 pub struct Pipeline<'scope, 'env, 'work, Item> {
-    /// Weak, so that a helper cannot reach a batch that was taken back or dropped.
+    /// Weak: helpers cannot reach what was taken back or dropped.
     helpers: Helpers<'scope, 'env, Weak<Mutex<Batch<Item>>>>,
     workers: &'scope Workers<'work, Item>,
     width: Width,
     /// The giver's own.
     worker: Option<Worker<'work, Item>>,
     open: Vec<Item>,
-    /// Those in flight, the oldest first.
+    /// In flight, the oldest first.
     sent: VecDeque<Arc<Mutex<Batch<Item>>>>,
     taking: std::vec::IntoIter<Item>,
 }
 
-/// Runs `body` with a pipeline. Results that `body` has not taken when it ends are dropped.
+/// Runs `body` with a pipeline; drops results that `body` did not take.
 pub fn run<'work, Item: Send, R>(
     workers: &Workers<'work, Item>,
     width: Width,
@@ -120,7 +118,7 @@ pub fn run<'work, Item: Send, R>(
 }
 
 impl<Item: Send> Pipeline<'_, '_, '_, Item> {
-    /// Adds an item. The caller then calls [`Pipeline::take`] until it returns nothing.
+    /// Adds an item. Then call [`Pipeline::take`] until it returns nothing.
     pub fn give(&mut self, item: Item) {
         self.open.push(item);
         if self.open.len() >= self.width.batch {
@@ -129,7 +127,7 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
             self.helpers.give(batch, move |batches| {
                 let mut worker = workers();
                 for batch in batches.filter_map(|batch| batch.upgrade()) {
-                    // The giver does what it holds, or passes, itself.
+                    // What has the lock, or is done, is the giver's.
                     if let Some(mut batch) = batch.try_lock().filter(|batch| !batch.is_done) {
                         batch.work(&mut worker);
                     }
@@ -138,16 +136,16 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
         }
     }
 
-    /// The next item in order, if it is done; waits for it when too many are in flight.
+    /// The next item in order, if done; waits when too many are in flight.
     pub fn take(&mut self) -> Option<Item> {
-        // Once for each batch is often enough.
+        // Once a batch is enough.
         if self.taking.as_slice().is_empty() && !self.open.is_empty() {
             return None;
         }
         self.next(self.sent.len() > self.width.window())
     }
 
-    /// The next item in order, after the last was given: nothing when all were taken.
+    /// The next item in order, after the last was given.
     pub fn finish(&mut self) -> Option<Item> {
         if !self.open.is_empty() {
             self.send();
@@ -170,8 +168,8 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
         })))
     }
 
-    /// The oldest batch, if it is done; with `waits`, as soon as it is. Meanwhile the giver works
-    /// on batches that no thread has.
+    /// The oldest batch, if done; `waits`: once it is, the giver working meanwhile on batches
+    /// without a thread.
     fn next_batch(&mut self, waits: bool) -> Option<Vec<Item>> {
         loop {
             let oldest = self.sent.front()?;

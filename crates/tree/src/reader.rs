@@ -1,28 +1,28 @@
-//! Reads a file from its beginning to its end, in the cheapest way of its tree.
+//! Reads a file from beginning to end, in the cheapest way of its tree.
 
 use pagewell_fs::{Entry, FileId, OpenFile, Payload, Result};
 
 use super::{READ_BYTES, Take, Tree, pieces};
 
-/// A file that was just found or listed.
+/// A file just found or listed.
 pub struct Reader<'a> {
     tree: &'a Tree,
     id: FileId,
     size: u64,
-    /// The descriptor of a file of this machine, which is enough to read it.
+    /// Of a file of this machine; enough to read it.
     opened: Option<OpenFile>,
 }
 
 /// The result of one read.
 pub struct Piece {
-    /// The place of its bytes.
+    /// Where its bytes are.
     pub payload: Payload,
-    /// Whether the file ends with it; `None` when only the count of its bytes shows that.
+    /// Whether the file ends here; `None`: the count of bytes shows that.
     ends: Option<bool>,
 }
 
 impl Piece {
-    /// Whether it is the last, when it has brought `got` bytes.
+    /// Whether it is the last, if it brought `got` bytes.
     pub fn is_last(&self, got: u64) -> bool {
         let is_short = got < self.payload.len() as u64;
         got == 0 || self.ends.map_or(is_short, |ends| ends && !is_short)
@@ -30,9 +30,9 @@ impl Piece {
 }
 
 impl Tree {
-    /// Reads a file that was just found or listed.
+    /// For a file just found or listed.
     pub fn reader(&self, entry: &Entry) -> Reader<'_> {
-        // A read reports the reason of a failure.
+        // A read reports why it failed.
         let opened = self
             .local()
             .and_then(|local| local.open_listed(&self.call(), &entry.id).ok());
@@ -49,8 +49,7 @@ impl Reader<'_> {
     /// At most `count` bytes from `offset`.
     pub fn read(&self, offset: u64, count: u32) -> Result<Piece> {
         if let Some(file) = &self.opened {
-            // A small file needs no more space than its length. One byte more shows whether it has
-            // grown.
+            // A small file needs no more space than its length; one byte more shows its growth.
             let left = self
                 .size
                 .checked_sub(offset)
@@ -72,8 +71,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Gives every byte to `take`, in order. Stops at the end of the file, also when the file has
-    /// become shorter. `buffer` is reused between files.
+    /// Gives every byte to `take`, in order, up to the end of the file, even if that moved.
+    /// `buffer` is reused between files.
     pub fn stream(&self, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64> {
         let mut offset = 0;
         loop {

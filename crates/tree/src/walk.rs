@@ -1,14 +1,13 @@
 //! Everything below a directory, in the order of the names, on an explicit stack.
 //!
-//! A hostile image can make a walk endless: a directory that contains itself, or a few directories
-//! that each contain the next one twice. So a directory is not entered again below itself, and no
-//! directory is entered more than [`VISITS_MAX`] times in one walk: the work is linear in the
-//! content of the image. Weakness: a tree in which the same directory truly appears more often
-//! (bind mounts) is reported, not walked.
+//! A hostile image can make a walk endless: a directory that contains itself, or a few that each
+//! contain the next one twice. So no directory is entered below itself, or more than [`VISITS_MAX`]
+//! times: the work is linear in the content of the image. Weakness: a directory that truly appears
+//! more often (bind mounts) is reported, not walked.
 //!
-//! A visitor that reads files comes to them in the order of the names, and they lie in another. So
-//! the file system is given the next small ones of a directory, a mebibyte of them at a time, and
-//! asks for them as they lie. Those of the next directory wait until the walk is there.
+//! Files lie in another order than their names. For a visitor that reads them, the file system gets
+//! the next small ones of a directory, a mebibyte at a time, and asks for them as they lie. Those
+//! of the next directory wait until the walk is there.
 
 mod ahead;
 
@@ -20,55 +19,53 @@ use crate::{Listed, Names, Tree};
 
 use ahead::Ahead;
 
-/// Times one directory may be entered in one walk.
+/// Times that a walk enters one directory.
 const VISITS_MAX: u32 = 16;
 
-/// Most directories of one walk: their identifiers take memory, and a server can invent others
-/// without end.
+/// Of one walk: their identifiers take memory, and a server can invent others without end.
 const DIRECTORIES_MAX: usize = 16 << 20;
 
-/// Most nested directories: beyond any path that can be named, and bounded in memory.
+/// Deeper than any path that can be named.
 const DEPTH_MAX: usize = 4096;
 
-/// Directories above each other, and next names of each, among which the walk looks for directories
-/// to list ahead, at each directory that it enters.
+/// Directories above each other, and next names of each, where the walk looks for directories to
+/// list ahead.
 const FRAMES_LOOKED_AT: usize = 16;
 const NAMES_LOOKED_AT: usize = 256;
 
-/// Files that are read ahead together: more than a request, and less than any cache.
+/// Read ahead together: more than a request, less than any cache.
 const READ_AHEAD_BYTES: u64 = 1 << 20;
 
-/// An event of the walk. Paths are relative to the start, without a leading slash.
+/// An event of a walk, with a path from the start, without a leading slash.
 #[derive(Debug)]
 pub enum Step<'a> {
-    /// A directory: its contents follow unless the visitor answers [`Next::Skip`].
+    /// A directory; its contents follow unless the answer is [`Next::Skip`].
     Enter(&'a [u8], &'a Entry),
-    /// All names of the start (an empty path) or of a directory that was entered.
+    /// All names of the start (an empty path), or of an entered directory.
     Listing(&'a [u8], &'a Entry, &'a [Listed]),
     /// The end of an entered directory.
     Leave(&'a [u8]),
     /// An object other than a directory.
     Object(&'a [u8], &'a Entry),
-    /// A name that could not be examined, or a directory that could not be listed.
+    /// A name not examined, or a directory not listed.
     Failed(&'a [u8], Error),
 }
 
-/// The visitor's answer, used only after [`Step::Enter`].
+/// The visitor's answer, used after [`Step::Enter`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Go on.
     Go,
-    /// Do not enter this directory; there will be no [`Step::Leave`].
+    /// Do not enter this directory; no [`Step::Leave`] comes.
     Skip,
 }
 
-/// What a walk prepares before its visitor comes to it.
+/// What a walk prepares for its visitor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Preparation {
-    /// Threads that list the next directories, for a visitor that enters nearly all of them.
+    /// Threads that list directories ahead, for a visitor that enters nearly all.
     pub listers: usize,
-    /// Whether the data of the next small files is brought into memory, for a visitor that reads
-    /// nearly all of them.
+    /// Whether small files are brought into memory, for a visitor that reads nearly all.
     pub reads_files: bool,
 }
 
@@ -76,12 +73,12 @@ struct Frame {
     entry: Entry,
     path_length: usize,
     rest: std::vec::IntoIter<Listed>,
-    /// As many of the rest are being read.
+    /// How many of the rest are being read.
     read_ahead: usize,
 }
 
 impl Frame {
-    /// Has the next files read, once the walk has come to the last of those before.
+    /// Has the next files read, at the last of those before.
     fn read_ahead(&mut self, tree: &Tree) {
         if let Some(left) = self.read_ahead.checked_sub(1) {
             self.read_ahead = left;
@@ -104,15 +101,14 @@ impl Frame {
             }
         }
         self.read_ahead = seen.saturating_sub(1);
-        // One by itself is read as well by its reader.
+        // A single one is read as well by its reader.
         if files.len() > 1 {
             tree.filesystem.read_ahead(&files);
         }
     }
 }
 
-/// Walks everything below the directory `start`, which itself is not given to `visit`. An error of
-/// the visitor ends the walk.
+/// Walks everything below the directory `start`, without it. An error of the visitor ends the walk.
 pub fn walk<E>(
     tree: &Tree,
     preparation: Preparation,
@@ -184,7 +180,7 @@ impl Walk<'_, '_, '_> {
         Ok(())
     }
 
-    /// Lists a directory, reports its names, and continues in it; false when it cannot be listed.
+    /// Lists a directory, reports its names, and continues in it; false: not listed.
     fn descend<E>(
         &mut self,
         entry: Entry,

@@ -1,10 +1,9 @@
 //! Lists directories before a walk comes to them.
 //!
-//! **Problem.** A walk waits for each listing, and meanwhile nothing works for it.
-//!
-//! **Rule.** The walk goes depth first, so the next directories are those in the one that it was
-//! last in, then those beside it, and so on up. Threads list [`FRAME_MAX`] of them at each depth,
-//! [`LISTINGS_MAX`] in all, and keep each listing until the walk takes it.
+//! While a walk waits for a listing, nothing works for it. It goes depth first, so the next
+//! directories are those in the one where it is, then those beside that, and so on up. Threads list
+//! [`FRAME_MAX`] of them at each depth, [`LISTINGS_MAX`] in all, and keep each listing until the
+//! walk takes it.
 //!
 //! ```text
 //!   a/    walk is in a/b/      listed ahead: a/b/x a/b/y ..., then a/c a/d ...
@@ -12,11 +11,10 @@
 //!     c/  d/ e/ ...
 //! ```
 //!
-//! A directory of more than [`NAMES_MAX`] names, and one that cannot be listed, is left to the
-//! walk, which lists it again. What is listed for nothing, when the visitor does not enter a
-//! directory, stays until the walk ends.
+//! A directory of more than [`NAMES_MAX`] names, or that cannot be listed, is left to the walk.
 //!
-//! **Known weakness.** What was listed ahead is a moment older than what the walk would have seen.
+//! Weaknesses: what was listed ahead is a moment older than what the walk would see. Listings of
+//! directories that the visitor does not enter keep their places until the walk ends.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,23 +27,22 @@ use pagewell_fs::FileId;
 use crate::helpers::Helpers;
 use crate::{Names, Tree};
 
-/// Directories in one directory that are listed ahead.
+/// In one directory.
 pub(super) const FRAME_MAX: usize = 4;
 /// In all.
 const LISTINGS_MAX: usize = 16;
-/// Names of each: in the worst case they fill some 200 MiB together.
+/// Of each: at worst some 200 MiB together.
 const NAMES_MAX: usize = 1 << 16;
 
-/// Nothing until it is made, and when it could not be made or is too long. The thread that makes
-/// it has the lock.
+/// Nothing until it is made, if it cannot be, or if too long. The thread that makes it has the
+/// lock.
 type Listing = Mutex<Option<Names>>;
 
 /// The walk's end.
 pub(super) struct Ahead<'scope, 'env> {
-    /// A helper cannot reach what the walk has come to, or never will.
+    /// Helpers cannot reach what the walk has taken or dropped.
     helpers: Helpers<'scope, 'env, (FileId, Weak<Listing>)>,
     tree: &'scope Tree,
-    /// Those that are wanted.
     listings: HashMap<FileId, Arc<Listing>>,
 }
 
@@ -62,7 +59,7 @@ impl<'scope, 'env> Ahead<'scope, 'env> {
         }
     }
 
-    /// Has a directory listed, unless that is so already; false when there is no place for it.
+    /// Has a directory listed; false: no place.
     pub(super) fn want(&mut self, id: &FileId) -> bool {
         if self.listings.len() >= LISTINGS_MAX {
             return false;
@@ -82,8 +79,7 @@ impl<'scope, 'env> Ahead<'scope, 'env> {
         true
     }
 
-    /// The listing of a directory, if there is one or one is being made. One that no thread has
-    /// begun the walk makes by itself.
+    /// The listing of a directory, if there is one or one is being made, which is waited for.
     pub(super) fn take(&mut self, id: &FileId) -> Option<Names> {
         self.listings.remove(id)?.lock().take()
     }
