@@ -19,7 +19,7 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// `length` bytes at a multiple of `alignment`, a power of two.
+    /// `length` bytes at a multiple of `alignment`.
     ///
     /// # Panics
     /// When the alignment is no power of two or the length is beyond the address space.
@@ -38,7 +38,7 @@ impl Buffer {
         }
     }
 
-    /// All of it. The request's maker keeps the buffer until the request is complete.
+    /// All of it; the caller keeps the buffer until the request is complete.
     pub fn as_segment(&mut self) -> Segment {
         Segment::new(self.start, self.length)
     }

@@ -1,10 +1,8 @@
-//! Devices; stores, which are many objects behind one queue; a device as a store of one object; and
-//! their one error type.
+//! Devices; stores, which are many objects behind one queue; a device as a store of one object.
 //!
 //! The objects of a [`Store`] (a server, an export, a bucket) share a queue, a bandwidth, a latency
-//! and promises. An [`Object`] is a run of bytes with an unknown or changing length; offsets of its
-//! requests count from its first byte. Its implementation holds its address in the store: a handle,
-//! a key, a version's tag.
+//! and promises. An [`Object`] is a run of bytes with an unknown or changing length. It knows its
+//! address in the store: a handle, a key, a version's tag.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -13,13 +11,13 @@ use rustix::io::Errno;
 
 use crate::{Request, Segment};
 
-/// What every request returns.
+/// Of every request.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why one request failed. Other requests are not affected.
+/// Why a request failed; others are not affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Opening failed; `EINVAL`: neither a regular file nor a block device.
+    /// Not opened; `EINVAL`: neither a regular file nor a block device.
     #[error("{device}: {errno}")]
     Open {
         /// The path.
@@ -27,41 +25,41 @@ pub enum Error {
         /// The system's reason.
         errno: Errno,
     },
-    /// Opened for writing while another program writes to it, or while it is mounted. Two caches of
-    /// the same bytes would overwrite each other's data.
+    /// Another program writes to it, or it is mounted: two caches of the same bytes would overwrite
+    /// each other's data.
     #[error("{device}: in use: another program writes to it, or it is mounted")]
     InUse {
         /// The path.
         device: String,
     },
-    /// The request reaches past the last byte of the device.
+    /// The request reaches past the end.
     #[error("{device}: {length} bytes at byte {offset} reach past the end")]
     PastEnd {
         /// [`Device::name`].
         device: String,
-        /// First byte of the request.
+        /// First byte.
         offset: u64,
         /// Bytes asked for.
         length: usize,
     },
-    /// The request was dropped before a device answered.
+    /// The request was dropped without an answer.
     #[error("the request at byte {offset} was abandoned")]
     Abandoned {
-        /// First byte of the request.
+        /// First byte.
         offset: u64,
     },
-    /// The device did not answer in time.
+    /// No answer in time.
     #[error("{device}: at byte {offset}: no answer after {seconds} s")]
     TimedOut {
         /// [`Device::name`].
         device: String,
-        /// First byte of the request.
+        /// First byte.
         offset: u64,
         /// Time waited.
         seconds: u64,
     },
-    /// Of a flush: the device lost unflushed writes and is working. The writer writes them again
-    /// and flushes again. Only devices with [`Device::keeps_until_flush`] return it.
+    /// Of a flush, with [`Device::keeps_until_flush`]: the device lost unflushed writes and is
+    /// working. The writer writes them again and flushes again.
     #[error("{device}: what was not flushed is gone and has to be written again")]
     Replay {
         /// [`Device::name`].
@@ -72,7 +70,7 @@ pub enum Error {
     Failed {
         /// [`Device::name`].
         device: String,
-        /// First byte that could not be transferred; 0 of a flush.
+        /// First byte not transferred; 0 of a flush.
         offset: u64,
         /// The system's reason.
         errno: Errno,
@@ -101,7 +99,7 @@ impl Error {
     }
 }
 
-/// Alignment and limits of requests, and what makes them fast.
+/// Alignment and limits of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Offsets and lengths of requests are multiples of it; a power of two. The last block may
@@ -109,11 +107,11 @@ pub struct Geometry {
     pub logical_block_bytes: u32,
     /// Addresses and lengths of segments are multiples of it; a power of two.
     pub memory_alignment_bytes: u32,
-    /// The device splits longer requests.
+    /// Longer requests are split.
     pub transfer_bytes_max: u32,
     /// Whether seeking costs time.
     pub rotational: bool,
-    /// Requests in progress at a time; more only wait.
+    /// Requests in progress; more only wait.
     pub queue_depth: u32,
 }
 
@@ -128,7 +126,7 @@ impl Geometry {
     };
 }
 
-/// Memory that many requests will use, for a device to prepare once.
+/// Memory of many requests, for a device to prepare once.
 #[derive(Clone)]
 pub struct Memory {
     segment: Segment,
@@ -155,10 +153,10 @@ impl Memory {
 
 /// A run of bytes with a fixed length.
 pub trait Device: Send + Sync {
-    /// Its path or kind, for messages. Part of every error.
+    /// Path or kind, part of every error.
     fn name(&self) -> &str;
 
-    /// Length in bytes at opening.
+    /// In bytes, at opening.
     fn length_bytes(&self) -> u64;
 
     /// Alignment and limits of its requests.
@@ -166,31 +164,31 @@ pub trait Device: Send + Sync {
 
     /// Completes the request, now or later, on any thread. Does not wait for storage unless the
     /// device's documentation says so. A request that breaks the alignment of [`Device::geometry`]
-    /// or reaches past the end (rounded up to a block) fails. One that reaches past the end within
-    /// the last block transfers the existing bytes and ends with [`Error::PastEnd`]: it was whole
-    /// when `transferred_bytes` reaches the end of the device.
+    /// or reaches past the end (rounded up to a block) fails. One past the end within the last
+    /// block transfers the existing bytes and ends with [`Error::PastEnd`]: it was whole if
+    /// `transferred_bytes` reaches the end.
     ///
     /// A device without volatile storage answers a flush at once.
     fn submit(&self, request: Request);
 
-    /// [`Device::submit`] for each, in order; with one system call where the device can.
+    /// [`Device::submit`] for each, in order, with one system call where possible.
     fn submit_many(&self, requests: Vec<Request>) {
         for request in requests {
             self.submit(request);
         }
     }
 
-    /// Whether the writer keeps written data until a flush succeeds, because the device may lose it
-    /// and return [`Error::Replay`] (a server that restarts).
+    /// Whether the writer keeps written data until a good flush, as the device may lose it and
+    /// return [`Error::Replay`] (a server that restarts).
     fn keeps_until_flush(&self) -> bool {
         false
     }
 
-    /// Announces memory that most requests will use.
+    /// Announces memory of most requests.
     fn register_memory(&self, _memory: &Memory) {}
 }
 
-/// Checks a request against the device's alignment (`EINVAL`) and length, rounded up to a block
+/// Checks a request against alignment (`EINVAL`) and length, rounded up to a block
 /// ([`Error::PastEnd`]). A flush has neither.
 pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
     let geometry = device.geometry();
@@ -216,9 +214,9 @@ pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
     Err(Error::failed(device.name(), request.offset(), Errno::INVAL))
 }
 
-/// The shared properties of objects.
+/// What objects share.
 pub trait Store: Send + Sync {
-    /// Its name in messages. Part of every error.
+    /// Part of every error.
     fn name(&self) -> &str;
 
     /// [`Device::geometry`], of all objects together.
@@ -235,11 +233,9 @@ pub trait Store: Send + Sync {
 
 /// A run of bytes of a store.
 pub trait Object: Send + Sync {
-    /// [`Device::submit`]. A flush makes at least the writes to this object durable. A read behind
+    /// [`Device::submit`]. A flush makes at least the writes to this object durable. A read past
     /// the end gives zeros, or ends with [`Error::PastEnd`] where the store knows the length; an
     /// object without writes in place fails them.
-    ///
-    /// [`Error::PastEnd`]: crate::Error::PastEnd
     fn submit(&self, request: Request);
 
     /// [`Device::submit_many`].
@@ -254,7 +250,7 @@ pub trait Object: Send + Sync {
 pub struct OneObject(Arc<dyn Device>);
 
 impl OneObject {
-    /// The store and its object.
+    /// Of a device.
     #[must_use]
     pub fn new(device: Arc<dyn Device>) -> Self {
         Self(device)

@@ -1,6 +1,6 @@
 //! Storage of bytes: files, block devices, memory.
 //!
-//! A [`Device`] is a run of bytes with a fixed length, usable from any thread. It caches nothing. A
+//! A [`Device`] is a run of bytes with a fixed length, usable from any thread, without a cache. A
 //! [`Store`] holds many [`Object`]s behind one queue.
 
 mod buffer;

@@ -1,11 +1,10 @@
 //! A sparse device in memory.
 //!
-//! Pages of 64 KiB are allocated at their first write; a missing page reads as zeros. Neighbouring
-//! pages lie in different shards, each with its own lock, so that threads at different offsets
-//! rarely contend. Each page is copied under its lock; a longer request is not atomic, as on a
-//! disk. Requests complete at once, on the submitting thread.
+//! Pages are allocated at their first write; a missing page reads as zeros. Neighbouring pages have
+//! different locks, so that threads rarely contend. A longer request is not atomic, as on a disk.
+//! Requests complete at once, on the submitting thread.
 //!
-//! Known weakness: a page overwritten with zeros keeps its memory.
+//! Weakness: a page overwritten with zeros keeps its memory.
 
 use std::collections::HashMap;
 
@@ -14,14 +13,14 @@ use pagewell_base::sync::RwLock;
 use crate::device::check;
 use crate::{Device, Geometry, Operation, Request};
 
-/// Small enough for sparse images, large enough that the table is small beside it.
+/// Small for sparse images, large beside its place in the table.
 const PAGE_BYTES: usize = 64 << 10;
-/// Locks: more than threads that work at a time.
+/// More than threads that work at a time.
 const SHARDS: usize = 64;
 
 type Shard = RwLock<HashMap<u64, Box<[u8]>>>;
 
-/// Zeros until they are written.
+/// See the module.
 pub struct RamDevice {
     name: String,
     length_bytes: u64,
@@ -29,7 +28,7 @@ pub struct RamDevice {
 }
 
 impl RamDevice {
-    /// A device of `length_bytes` zeros.
+    /// Zeros.
     #[must_use]
     pub fn new(name: &str, length_bytes: u64) -> Self {
         Self {
@@ -39,7 +38,7 @@ impl RamDevice {
         }
     }
 
-    /// A device with these contents.
+    /// With these contents.
     #[must_use]
     pub fn holding(name: &str, bytes: &[u8]) -> Self {
         let device = Self::new(name, bytes.len() as u64);

@@ -1,8 +1,8 @@
 //! One transfer between memory and a device, or a flush.
 //!
 //! A [`Request`] has its bytes on the device, their memory, its origin and a completion. It travels
-//! down through layers; each may observe its outcome, split it, redirect it or answer it, and the
-//! last calls [`Request::complete`]. A dropped request completes with [`Error::Abandoned`].
+//! down through layers; each may observe its outcome, split, redirect or answer it; the last calls
+//! [`Request::complete`]. A dropped request completes with [`Error::Abandoned`].
 //!
 //! ```text
 //!   new ──> layer ──> layer ──> device
@@ -16,26 +16,22 @@
 //! A completion runs on any thread of the device, must be short and must not wait. It may submit
 //! requests.
 //!
-//! Requests are derived from one: a copy for another device, which has the same bytes and memory
-//! and for which the request waits; and pieces, which follow each other: the request completes
-//! after all of them, and its transferred bytes are those before the first gap.
+//! Requests are derived from one, which waits for them: a copy for another device, with the same
+//! bytes and memory; and pieces, which follow each other: its transferred bytes are those before
+//! the first gap.
 //!
 //! # Completions from threads that others depend on
 //!
-//! **Problem.** A disk may answer all its requests at once, and is then idle until the next
-//! request. The part of a completion that serves its own requester (marking pages, waking readers)
-//! takes several times as long as choosing the next request, and for all of a *burst* would come
-//! before the last new request.
-//!
-//! **Rule.** Completions defer the part that the device need not wait for ([`after_burst`]). The
-//! thread that carries requests runs it when all completions of the burst have run and the new
-//! requests are submitted:
+//! A disk may answer all its requests at once, a *burst*, and is then idle until the next request.
+//! What a completion does for its requester (marking pages, waking readers) takes several times as
+//! long as choosing the next request. So completions defer what the device need not wait for
+//! ([`after_burst`]) until all of the burst have run and the new requests are submitted:
 //!
 //! ```text
 //!  burst:  complete  complete  complete ──> submit ──> deferred  deferred  deferred
 //! ```
 //!
-//! On any other thread nothing is deferred.
+//! On other threads nothing is deferred.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -48,7 +44,7 @@ use pagewell_counters::names::PANICS;
 
 use crate::{Buffer, Error, Result};
 
-/// The kind of request.
+/// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// From the device to memory.
@@ -59,16 +55,16 @@ pub enum Operation {
     Flush,
 }
 
-/// The origin of a request, for scheduling and statistics.
+/// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Issuer {
-    /// A caller waits for these bytes.
+    /// A caller waits for the bytes.
     Reader,
-    /// Read ahead of any caller.
+    /// Read-ahead.
     ReadAhead,
     /// Write-back.
     Flusher,
-    /// The structure of a file system: directories, descriptors.
+    /// Structure of a file system: directories, descriptors.
     Metadata,
 }
 
@@ -76,7 +72,7 @@ impl Issuer {
     /// All, in display order.
     pub const ALL: [Self; 4] = [Self::Reader, Self::ReadAhead, Self::Flusher, Self::Metadata];
 
-    /// A word for messages and JSON.
+    /// For messages and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -91,13 +87,13 @@ impl Issuer {
 /// The result of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Bytes transferred, from the first. The memory behind them is undefined.
+    /// From the first. The memory behind them is undefined.
     pub transferred_bytes: usize,
-    /// `Ok` if and only if all bytes were transferred. An empty request may fail as well.
+    /// `Ok` if and only if all bytes were transferred; an empty request may fail, too.
     pub result: Result<()>,
 }
 
-/// Memory of a request. The contract of [`Request::new`] makes it safe to use.
+/// Memory of a request, safe to use by the contract of [`Request::new`].
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
     start: NonNull<u8>,
@@ -147,7 +143,7 @@ impl Segment {
 
 type Completion = Box<dyn FnOnce(Outcome) + Send>;
 
-/// One transfer or flush. See the module's text.
+/// See the module.
 pub struct Request {
     operation: Operation,
     offset: u64,
@@ -184,16 +180,16 @@ impl Request {
     }
 
     /// Makes every write durable that was *complete before this was submitted*; concurrent writes
-    /// may be durable or not. It has no offset and no memory.
+    /// may be durable or not.
     ///
-    /// When it fails, every non-durable write since the last successful flush may be lost, and a
-    /// later flush says nothing about them.
+    /// When it fails, every non-durable write since the last good flush may be lost, and a later
+    /// flush says nothing about them.
     pub fn flush(issuer: Issuer, completion: impl FnOnce(Outcome) + Send + 'static) -> Self {
         // SAFETY: it has no memory.
         unsafe { Self::new(Operation::Flush, 0, Vec::new(), issuer, completion) }
     }
 
-    /// A transfer with its own memory, which the completion gets back.
+    /// With its own memory, which the completion gets back.
     pub fn owned(
         operation: Operation,
         offset: u64,
@@ -216,7 +212,7 @@ impl Request {
         self.operation
     }
 
-    /// First byte on the device.
+    /// First byte.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
@@ -234,7 +230,7 @@ impl Request {
         self.length == 0
     }
 
-    /// Bytes of it that exist on a device of this length.
+    /// Bytes that exist on a device of this length.
     #[must_use]
     pub fn bytes_there(&self, length_bytes: u64) -> usize {
         let there = length_bytes.saturating_sub(self.offset);
@@ -247,13 +243,13 @@ impl Request {
         self.issuer
     }
 
-    /// Makes a write durable at its completion, without a flush (FUA), with its pieces and copies.
-    /// Other writes are not affected; neither are reads and flushes.
+    /// Makes a write, with its pieces and copies, durable at its completion, without a flush (FUA).
+    /// Reads and flushes are not affected.
     pub fn set_durable(&mut self) {
         self.durable = self.operation == Operation::Write;
     }
 
-    /// Whether [`Request::set_durable`] holds for it.
+    /// See [`Request::set_durable`].
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.durable
@@ -265,7 +261,7 @@ impl Request {
         &self.segments
     }
 
-    /// The memory as slices, in order, for a read to fill.
+    /// For a read to fill, in order.
     pub fn slices_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
         self.segments.iter().map(|segment| {
             // SAFETY: by the contract of `new` the memory is valid and exclusive until the
@@ -274,7 +270,7 @@ impl Request {
         })
     }
 
-    /// The memory as shared slices, in order: a write's memory may have other readers.
+    /// Shared, in order: a write's memory may have other readers.
     pub fn slices(&self) -> impl Iterator<Item = &[u8]> {
         self.segments.iter().map(|segment| {
             // SAFETY: by the contract of `new` the memory is valid and has no writer until the
@@ -283,12 +279,12 @@ impl Request {
         })
     }
 
-    /// Moves it to another offset.
+    /// Changes the offset.
     pub fn redirect(&mut self, offset: u64) {
         self.offset = offset;
     }
 
-    /// Lets `look` see and change the outcome before all earlier observers.
+    /// `look` sees and may change the outcome before earlier observers.
     pub fn observe(&mut self, look: impl FnOnce(&mut Outcome) + Send + 'static) {
         if let Some(completion) = self.completion.take() {
             self.completion = Some(Box::new(move |mut outcome| {
@@ -311,7 +307,7 @@ impl Request {
         }
     }
 
-    /// Completes the request with all bytes transferred.
+    /// With all bytes transferred.
     pub fn succeed(self) {
         let transferred_bytes = self.length;
         self.complete(Outcome {
@@ -320,7 +316,7 @@ impl Request {
         });
     }
 
-    /// Completes the request with only its first `transferred_bytes`.
+    /// With only the first bytes transferred.
     pub fn fail(self, transferred_bytes: usize, error: Error) {
         self.complete(Outcome {
             transferred_bytes,
@@ -354,13 +350,13 @@ impl Request {
             segments: self.segments.clone(),
             length: self.length,
             durable: self.durable,
-            // Keeps `self`, and so the memory, until the copy is complete.
+            // Keeps `self`, and so the memory.
             completion: Some(Box::new(move |outcome| then(self, outcome))),
         }
     }
 
-    /// Splits it into pieces of these lengths. It completes when all pieces have, with the error of
-    /// the first piece, in order, that failed.
+    /// Splits it at these lengths. Completes after all pieces, with the error of the first piece,
+    /// in order, that failed.
     ///
     /// # Panics
     /// When the lengths do not add up to its own.
@@ -399,19 +395,19 @@ impl Request {
     }
 }
 
-/// Lengths of the pieces of `length` bytes: `longest` each, and the rest.
+/// Lengths of pieces: `longest` each, and the rest.
 pub fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
     let starts = (0..length).step_by(longest);
     starts.map(move |start| longest.min(length - start))
 }
 
-/// Completions for `count` requests; after the last, `then` gets the outcomes in the requests'
-/// order. The iterator must be drained and dropped before the first completion runs.
+/// Completions for `count` requests; after the last, `then` gets the outcomes in order. The
+/// iterator must be dropped before the first completion runs.
 fn gather<T>(count: usize, then: T) -> impl Iterator<Item = Completion>
 where
     T: FnOnce(Vec<Outcome>) + Send + 'static,
 {
-    // The outcome of a completion that is dropped, not called.
+    // Of a completion that is dropped, not called.
     let missing = Outcome {
         transferred_bytes: 0,
         result: Err(Error::Abandoned { offset: 0 }),
@@ -423,7 +419,7 @@ where
             if let Some(slot) = all.lock().0.get_mut(index) {
                 *slot = outcome;
             }
-            // The last completion has the last reference.
+            // The last completion.
             if let Some(all) = Arc::into_inner(all) {
                 let (outcomes, then) = all.into_inner();
                 then(outcomes);
@@ -474,14 +470,14 @@ fn whole(lengths: &[usize], outcomes: Vec<Outcome>) -> Outcome {
 type Work = Box<dyn FnOnce()>;
 
 thread_local! {
-    /// Deferred by the current burst of this thread.
+    /// By the burst of this thread.
     static DEFERRED: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
-/// Completes the request. A panic of its completion is counted and goes no further: this thread
-/// carries the requests of others.
+/// Completes a request; counts a panic of its completion and goes on, as others depend on this
+/// thread.
 pub fn complete(request: Request, outcome: Outcome) {
-    // The request is gone afterwards: no state is left half-changed here.
+    // The request is gone afterwards: nothing is left half-changed.
     contain(|| request.complete(outcome));
 }
 
@@ -496,8 +492,8 @@ pub fn completion_panicked() {
     PANICS.add(1);
 }
 
-/// Runs `work` on this thread when all completions of the current burst have run and their new
-/// requests are submitted, before the device is dropped; outside a burst, at once.
+/// Runs `work` on this thread after the burst, its completions and their new requests, and before
+/// the device is dropped; outside a burst, at once.
 pub fn after_burst(work: impl FnOnce() + 'static) {
     let mut work: Option<Work> = Some(Box::new(work));
     // An ending thread has no burst.
@@ -511,11 +507,11 @@ pub fn after_burst(work: impl FnOnce() + 'static) {
     }
 }
 
-/// A burst of completions on this thread. Its end runs the deferred work.
+/// A burst on this thread, whose end runs the deferred work.
 pub(crate) struct Burst(());
 
 impl Burst {
-    /// Bursts do not nest.
+    /// Does not nest.
     pub(crate) fn begin() -> Self {
         DEFERRED.with_borrow_mut(|deferred| *deferred = Some(Vec::new()));
         Self(())
@@ -524,7 +520,7 @@ impl Burst {
 
 impl Drop for Burst {
     fn drop(&mut self) {
-        // Work that this work defers runs at once.
+        // What this work defers runs at once.
         let later = DEFERRED.with_borrow_mut(Option::take);
         for work in later.into_iter().flatten() {
             contain(work);
@@ -532,8 +528,7 @@ impl Drop for Burst {
     }
 }
 
-/// Waits for the end of threads, except the caller: a completion may drop the last reference to
-/// their owner.
+/// Joins threads, except this one: a completion may drop the last reference to their owner.
 pub(crate) fn join_others(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     let own = std::thread::current().id();
     for thread in threads {

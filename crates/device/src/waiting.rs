@@ -1,13 +1,13 @@
-//! Requests that the caller waits for, whatever the device's alignment.
+//! Requests that the caller waits for, whatever their alignment.
 
 use std::sync::mpsc;
 
 use crate::{Buffer, Device, Error, Geometry, Issuer, Operation, Outcome, Request, Result};
 
-/// A submitted request with its own memory. Dropping this waits for it.
+/// A submitted request with its own memory. Dropping it waits.
 pub(crate) struct Sent {
     pub(crate) offset: u64,
-    /// Bytes wanted: the request has whole blocks, of which the last may be partial.
+    /// Bytes wanted; the last block of the request may be partial.
     pub(crate) bytes: u64,
     answer: mpsc::Receiver<(Outcome, Buffer)>,
 }
@@ -31,7 +31,7 @@ impl Sent {
         }
     }
 
-    /// A read from the start of a block into memory aligned for `geometry`.
+    /// Reads from the start of a block.
     pub(crate) fn read(
         device: &dyn Device,
         issuer: Issuer,
@@ -41,7 +41,7 @@ impl Sent {
     ) -> Self {
         let whole = bytes.next_multiple_of(u64::from(geometry.logical_block_bytes.max(1)));
         let alignment = geometry.memory_alignment_bytes.max(1);
-        // Exceeds `bytes` by less than a block.
+        // Less than a block more than `bytes`.
         let buffer = Buffer::new(whole as usize, alignment as usize);
         Self::new(device, (Operation::Read, issuer), offset, bytes, buffer)
     }
@@ -61,13 +61,13 @@ impl Sent {
 
 impl Drop for Sent {
     fn drop(&mut self) {
-        // Disconnected when the answer was taken.
+        // Disconnected once the answer was taken.
         drop(self.answer.recv());
     }
 }
 
-/// Fills `target` with the bytes from `offset`; after an error its contents are undefined. For the
-/// few reads before there is a cache: each allocates and copies.
+/// Fills `target`, undefined after an error. For the few reads before there is a cache: each
+/// allocates and copies.
 pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result<()> {
     let wanted = target.len();
     let end = offset.checked_add(wanted as u64);
@@ -80,7 +80,7 @@ pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result
     // Less than a block.
     let skipped = offset % u64::from(geometry.logical_block_bytes.max(1));
     let start = offset - skipped;
-    // The last block of a file may be partial: only the wanted bytes need exist.
+    // Of a partial last block, only the wanted bytes need exist.
     let buffer = Sent::read(device, Issuer::Metadata, start, end - start, geometry).wait()?;
     target.copy_from_slice(&buffer[skipped as usize..][..wanted]);
     Ok(())

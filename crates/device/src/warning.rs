@@ -1,4 +1,4 @@
-//! Warnings that are logged once.
+//! Warnings, logged once.
 
 use std::sync::Once;
 

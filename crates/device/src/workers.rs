@@ -1,11 +1,11 @@
-//! A few threads for work that waits or computes, on behalf of callers that may not.
+//! A few threads for work that waits or computes, for callers that may not.
 //!
 //! ```text
 //!  run ──> queue ──> thread, idle or started now ──> the next in the queue
 //! ```
 //!
-//! Work begins in the order in which it came. A thread starts when work comes and none is idle, up
-//! to the limit. When the owner is dropped, all work is done first. Work that panics costs itself.
+//! Work begins in order. A thread starts when none is idle, up to the limit. Dropping the owner
+//! waits for all work. Work that panics costs itself.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,10 +16,10 @@ use pagewell_base::sync::{Condvar, Mutex};
 
 use crate::request::{completion_panicked, join_others};
 
-/// What a thread is to do.
+/// For a thread.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-/// See the module's text. Dropping it waits for all work, except for that which drops it.
+/// See the module. Dropping it waits for all work, except for that which drops it.
 pub struct Workers {
     name: &'static str,
     threads_max: usize,
@@ -36,13 +36,13 @@ struct Shared {
 struct State {
     queue: VecDeque<Work>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads that wait for work, or were notified and are about to take it.
+    /// Waiting for work, or notified and about to take some.
     idle: usize,
     is_closing: bool,
 }
 
 impl Workers {
-    /// At most `threads_max` threads of this name.
+    /// At most `threads_max` threads.
     #[must_use]
     pub fn new(name: &'static str, threads_max: usize) -> Self {
         Self {
@@ -55,13 +55,13 @@ impl Workers {
     /// Has a thread do this.
     ///
     /// # Errors
-    /// The work, when there is no thread at all, as the system gives none.
+    /// The work, when the system gives no thread at all.
     pub fn run(&self, work: impl FnOnce() + Send + 'static) -> Result<(), Work> {
         let mut state = self.shared.state.lock();
         if state.queue.len() >= state.idle && state.threads.len() < self.threads_max {
             let shared = self.shared.clone();
             let thread = thread::Builder::new().name(self.name.to_owned());
-            // On failure the running threads go on alone.
+            // On failure the others go on alone.
             state.threads.extend(thread.spawn(move || shared.serve()));
         }
         if state.threads.is_empty() {

@@ -3,7 +3,7 @@
 //! Two caches of the same bytes would overwrite each other's data. So a regular file gets an
 //! exclusive `flock`, and a block device `O_EXCL`, which also prevents a mount. Reading takes no
 //! lock. A killed program holds its files until the system has ended its last requests, so a claim
-//! is retried for [`TRIED_FOR`].
+//! is retried.
 //!
 //! Weaknesses: `flock` is advisory. Where a file system has no locks (some remote ones), the file
 //! is opened without one, with a warning.
@@ -17,12 +17,11 @@ use rustix::io::Errno;
 
 use crate::warning::warn_once;
 
-/// How long a claim is retried.
 const TRIED_FOR: Duration = Duration::from_secs(2);
 const TRIED_EVERY: Duration = Duration::from_millis(10);
 
-/// Claims `file`, opened with the flags `access`, and returns the descriptor that holds the claim;
-/// none when another program holds one.
+/// Claims `file`, opened with the flags `access`. Returns the descriptor that holds the claim;
+/// `None`: another program has one.
 pub(super) fn claim(
     file: OwnedFd,
     access: OFlags,
@@ -63,9 +62,9 @@ fn lock(file: &OwnedFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive))
 }
 
-/// Releases a lock explicitly: a child process that is just starting shares the descriptor, so
-/// closing it is not enough.
+/// Unlocks explicitly: a child process that is just starting shares the descriptor, so closing is
+/// not enough.
 pub(super) fn release(file: &OwnedFd) {
-    // Without a lock this fails, which does no harm.
+    // Without a lock this fails harmlessly.
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);
 }

@@ -7,15 +7,15 @@
 //!                          again, when short or interrupted
 //! ```
 //!
-//! - It is opened with `O_DIRECT` where that works, so that the cache above is the only one, and
-//!   else through the kernel's page cache, with a warning.
-//! - [`Engine::Ring`] or [`Engine::Workers`] carries requests, from the first request on.
+//! - Opened with `O_DIRECT` where that works, so that the cache above is the only one; else through
+//!   the kernel's page cache, with a warning.
+//! - [`Engine::Ring`] or [`Engine::Workers`] carries requests, started by the first.
 //! - The last block of a file may be partial. A short transfer elsewhere means that the file was
 //!   truncated after opening: [`Error::PastEnd`], never zeros.
 //! - Dropping the device waits for its requests, because the kernel writes to their memory.
 //! - A flush is `fdatasync`, a durable write `RWF_DSYNC`. A file open for writing is locked.
 //!
-//! Known weakness: the length is that at opening; later growth is not seen.
+//! Weakness: the length is that at opening.
 
 mod lock;
 mod open;
@@ -40,40 +40,40 @@ use ring::{RINGS_MAX, Rings};
 use transfer::{Target, Transfer};
 use workers::FileWorkers;
 
-/// Requests in progress by default.
+/// By default.
 const QUEUE_DEPTH: u32 = 64;
-/// The kernel's limit is 32,768 entries.
+/// The kernel allows 32,768 entries.
 const QUEUE_DEPTH_MAX: u32 = 4096;
-/// Threads of [`Engine::Workers`] by default.
+/// By default.
 const WORKERS: u32 = 16;
-/// More threads only cost memory.
+/// More only cost memory.
 const WORKERS_MAX: u32 = 256;
 
 /// What carries requests to the kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// `io_uring`; the workers where the kernel refuses it.
+    /// `io_uring`; else the workers.
     #[default]
     Ring,
-    /// Threads that call `preadv` and `pwritev`.
+    /// Threads with `preadv` and `pwritev`.
     Workers,
 }
 
 /// How to open a [`FileDevice`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileOptions {
-    /// Bypasses the kernel's page cache (`O_DIRECT`), where that works.
+    /// Bypasses the kernel's page cache (`O_DIRECT`) where that works.
     pub direct: bool,
-    /// [`Engine::Ring`] by default.
+    /// What carries requests.
     pub engine: Engine,
-    /// Allows writes and claims the file: [`Error::InUse`] when another program has a claim.
+    /// Allows writes and claims the file: [`Error::InUse`] when another program has.
     pub writable: bool,
-    /// A look at a few sectors: the kernel reads nothing ahead, and leaves the access time alone
-    /// (`O_NOATIME`) where it permits that, which for files of other owners it does not.
+    /// For a few sectors: the kernel reads nothing ahead and, for files of this user, leaves the
+    /// access time alone (`O_NOATIME`).
     pub unnoticed: bool,
-    /// Requests of a ring in the kernel at a time, 1 to 4096; more wait in order.
+    /// A ring's requests in the kernel, 1 to 4096; more wait in order.
     pub queue_depth: u32,
-    /// Rings, each with a completing thread, 1 to 8; by default one for each 8 processors.
+    /// Rings, each with a completing thread, 1 to 8; by default one for 8 processors.
     pub rings: u32,
     /// Threads of [`Engine::Workers`], 1 to 256.
     pub workers: u32,
@@ -100,7 +100,7 @@ enum Carrier {
 
 /// An open file or block device.
 pub struct FileDevice {
-    /// First: its drop ends every request before the descriptors close.
+    /// First: dropping it ends all requests before the descriptors close.
     carrier: OnceLock<Carrier>,
     options: FileOptions,
     target: Arc<Target>,
@@ -138,7 +138,7 @@ impl FileDevice {
         }
     }
 
-    /// Whether requests bypass the kernel's page cache.
+    /// Whether the kernel's page cache is bypassed.
     #[must_use]
     pub fn is_direct(&self) -> bool {
         self.target.direct.is_some()
@@ -187,7 +187,7 @@ impl FileDevice {
             return request.fail(0, error);
         }
         if request.operation() == Operation::Flush {
-            // A file open for reading has nothing to make durable.
+            // Open for reading: nothing to make durable.
             return match writable {
                 true => transfers.push(Transfer::new(request, &self.target)),
                 false => request.succeed(),
@@ -206,7 +206,7 @@ impl FileDevice {
         }
     }
 
-    /// Splits a request at the longest transfer, and a write also at the tail.
+    /// Splits a request at the longest transfer, and a write at the tail, too.
     fn lengths(&self, request: &Request) -> Vec<usize> {
         let longest = self.geometry.transfer_bytes_max as usize;
         let before_tail = self.target.tail_start.saturating_sub(request.offset());

@@ -1,10 +1,9 @@
 //! Opening a file or a block device, and its alignment.
 //!
 //! The *buffered* descriptor is opened first, and claimed for writing (see `lock.rs`). The *direct*
-//! one and the one of *durable* writes are opened through its `/proc/self/fd` entry, so that a
-//! rename cannot make them another file. The alignment of direct transfers comes from `statx`
-//! (Linux 6.1), else from a block device's logical block, else from trial reads of 512 and 4096
-//! bytes.
+//! one and that of *durable* writes are opened through its `/proc/self/fd` entry, so that a rename
+//! cannot make them another file. The alignment of direct transfers comes from `statx` (Linux 6.1),
+//! else from a block device's logical block, else from trial reads of 512 and 4096 bytes.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -20,24 +19,24 @@ use super::transfer::Target;
 use crate::warning::warn_once;
 use crate::{Buffer, Geometry};
 
-/// The transfer of a file, unless its device takes more.
+/// Unless the device of the file takes more.
 const FILE_TRANSFER_BYTES: u64 = 1 << 20;
 /// The ring and `preadv` count bytes in 31 bits.
 const TRANSFER_BYTES_MAX: u32 = 1 << 30;
-/// No storage exceeds it; larger values are rejected.
+/// Above that of any storage.
 const ALIGNMENT_BYTES_MAX: u32 = 1 << 20;
 
-/// The smallest page of a page cache.
+/// Of any page cache.
 const PAGE_BYTES_MIN: u64 = 4096;
 
-/// In bytes, of direct transfers.
+/// Of direct transfers, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alignment {
     memory: u32,
     block: u32,
 }
 
-/// None when another program has a claim.
+/// `None`: another program has a claim.
 pub(super) fn open(
     path: &Path,
     name: &str,
@@ -49,11 +48,10 @@ pub(super) fn open(
         OFlags::RDONLY
     };
     let access = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    // Checked first: opening a pipe or a character device wakes its writer, winds a tape or starts
-    // a watchdog.
+    // Before opening, which wakes a pipe's writer, winds a tape or starts a watchdog.
     kind_of(&rustix::fs::stat(path)?)?;
     let buffered = rustix::fs::open(path, access, Mode::empty())?;
-    // The path may name another file since.
+    // The path may name another file by now.
     let is_block_device = kind_of(&rustix::fs::fstat(&buffered)?)? == FileType::BlockDevice;
     let claimed = if options.writable {
         claim(buffered, access, is_block_device, name)
@@ -63,7 +61,7 @@ pub(super) fn open(
     let Some(buffered) = claimed else {
         return Ok(None);
     };
-    // The last holder of the claim may have changed the length.
+    // The last claim's holder may have changed the length.
     let status = rustix::fs::fstat(&buffered)?;
     if !options.unnoticed || rustix::fs::fcntl_setfl(&buffered, OFlags::NOATIME).is_err() {
         rustix::fs::fcntl_setfl(&buffered, OFlags::empty())?;
@@ -105,7 +103,6 @@ pub(super) fn open(
     Ok(Some((target, geometry)))
 }
 
-/// Rejects anything but a regular file or a block device.
 fn kind_of(status: &Stat) -> Result<FileType, Errno> {
     match FileType::from_raw_mode(status.st_mode) {
         kind @ (FileType::RegularFile | FileType::BlockDevice) => Ok(kind),
@@ -115,7 +112,7 @@ fn kind_of(status: &Stat) -> Result<FileType, Errno> {
 }
 
 /// The start of the file system's last block if the last direct block is partial; else the end. The
-/// length comes from the caller: with a later one, a file that grew would lose its tail.
+/// length is the caller's: with a later one, a file that grew would lose its tail.
 fn tail_start(length_bytes: u64, block_bytes: u64, status: &Stat) -> u64 {
     if length_bytes.is_multiple_of(block_bytes) {
         return length_bytes;
@@ -136,9 +133,8 @@ fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment
     Ok(Alignment { memory: 1, block })
 }
 
-/// Without `/proc` durable writes through the page cache share the buffered descriptor: one of them
-/// may then get the error of a lost plain write, and the next flush succeeds. Writing goes on all
-/// the same.
+/// Without `/proc` durable writes through the page cache share the buffered descriptor: one may get
+/// the error of a lost plain write, and the next flush succeeds. Writing goes on all the same.
 fn durable_or_warn(buffered: &OwnedFd, access: OFlags, name: &str) -> Option<OwnedFd> {
     match open_durable(buffered, access) {
         Ok(file) => Some(file),
@@ -199,7 +195,7 @@ fn open_direct(
     Ok((file, alignment))
 }
 
-/// The alignment of `statx`; none from a kernel or file system without it.
+/// By `statx`; `None`: kernel or file system cannot say.
 fn reported_alignment(file: &OwnedFd) -> Result<Option<Alignment>, Errno> {
     let Ok(status) = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) else {
         return Ok(None);

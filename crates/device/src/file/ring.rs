@@ -7,41 +7,38 @@
 //! ```
 //!
 //! - The submitting thread passes its requests to the kernel, many by one system call.
-//! - A *slot* holds a transfer in the kernel; there are as many as the depth. The rest waits in
-//!   order.
+//! - A *slot* holds a transfer in the kernel, as many as the depth; the rest waits in order.
 //! - The *reaper* sleeps in the kernel until a transfer completes. It takes all completions,
 //!   refills the free slots, and only then runs the requests' completions: so the device has work
 //!   meanwhile, and nothing recurses. Requests that these submit go to the kernel in portions;
 //!   deferred work comes last (see `request.rs`).
 //! - The kernel owns the memory until the completion: a slot keeps its transfer so long, and
 //!   dropping a ring waits for all.
-//! - Requests that the kernel does not take (no memory) stay in the submission queue, and the
-//!   reaper submits them again within [`PATIENCE`].
-//! - When a thread ends, the kernel cancels its requests that have not begun (`ECANCELED`), and a
-//!   read through the page cache loses the thread's address space (`EFAULT`). The reaper submits
-//!   them again (see `transfer.rs`).
+//! - Requests that the kernel does not take (no memory) stay in the submission queue; the reaper
+//!   submits them again within [`PATIENCE`].
+//! - When a thread ends, the kernel cancels its requests that have not begun (`ECANCELED`), and its
+//!   reads through the page cache lose their memory (`EFAULT`); see `transfer.rs`.
 //!
-//! Known weakness: a request that the hardware never answers keeps its slot for ever, and the
-//! device cannot be dropped.
+//! Weakness: a request that the hardware never answers keeps its slot for ever, and the device
+//! cannot be dropped.
 //!
 //! # Registered memory
 //!
 //! The kernel looks up and pins the pages of ordinary memory for every direct transfer, those of
 //! registered memory once. A transfer uses it when all its segments lie in one *region*: a single
 //! one by `READ_FIXED`, several by `READV_FIXED` (Linux 6.15). When the kernel refuses (limit of
-//! locked memory), all transfers are plain, with a warning.
+//! locked memory), transfers are plain, with a warning.
 //!
 //! # Several rings
 //!
-//! Problem: a completion (marking pages, waking readers, choosing the next request) takes
-//! microseconds, so one thread completes some hundred thousand requests a second, while a fast disk
-//! answers millions. Rule: one ring, with its reaper, for each [`PROCESSORS_PER_RING`] processors.
-//! The rings take turns by batch of requests; a reaper submits to its own ring, with few system
-//! calls. Each ring has the whole depth of the device, so that one thread's stream stays on one
-//! ring.
+//! A completion (marking pages, waking readers, choosing the next request) takes microseconds, so
+//! one thread completes some hundred thousand requests a second, while a fast disk answers
+//! millions. So there is a ring, with its reaper, for each [`PROCESSORS_PER_RING`] processors. The
+//! rings take turns by batch of requests; a reaper submits to its own, with few system calls. Each
+//! ring has the device's whole depth, so that one thread's stream stays on one ring.
 //!
-//! Known weaknesses: callers that exceed the depth may have as much in the kernel for each ring;
-//! each ring pins memory, which counts against the limit of locked memory.
+//! Weaknesses: callers that exceed the depth may have as much in the kernel for each ring; each
+//! ring pins memory, which counts against the limit of locked memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -62,14 +59,14 @@ use crate::request::{Burst, complete, join_others};
 use crate::warning::warn_once;
 use crate::{Memory, Outcome, Request, Segment};
 
-/// How often the reaper retries submissions, and after how long without work it parks.
+/// How often the reaper retries submissions, and how long it idles before it parks.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Pause after a failed system call.
 const PAUSE: Duration = Duration::from_millis(1);
-/// Completions after which the reaper first submits their new requests, because the device may be
-/// idle by then; afterwards after twice as many each time, as each is a system call.
+/// After so many completions the reaper submits their new requests, as the device may be idle; then
+/// after twice as many each time, as each is a system call.
 const OFFER_FIRST: usize = 1;
-/// Marks the request that only wakes the reaper.
+/// Only wakes the reaper.
 const WAKE: u64 = u64::MAX;
 
 struct Ring {
@@ -84,7 +81,7 @@ struct Shared {
     state: Mutex<State>,
     work: Condvar,
     reaper: OnceLock<ThreadId>,
-    /// The submission queue has entries that the kernel has not seen.
+    /// The submission queue has entries unknown to the kernel.
     unsent: AtomicBool,
 }
 
@@ -93,7 +90,7 @@ struct State {
     free: Vec<usize>,
     waiting: VecDeque<Transfer>,
     fixed: Fixed,
-    /// The reaper waits on `work`, not in the kernel.
+    /// The reaper waits on `work`.
     parked: bool,
     closing: bool,
 }
@@ -121,10 +118,10 @@ impl From<&Segment> for Vector {
 }
 
 impl Ring {
-    /// A ring for `depth` requests. Fails where the kernel has no `io_uring`, forbids it, or is
-    /// older than Linux 5.11 (waiting with a timeout).
+    /// Fails where the kernel has no `io_uring`, forbids it, or is older than Linux 5.11 (waiting
+    /// with a timeout).
     fn start(target: &Arc<Target>, depth: u32) -> io::Result<Self> {
-        // One more, for waking the reaper.
+        // One more wakes the reaper.
         let entries = depth
             .checked_add(1)
             .and_then(u32::checked_next_power_of_two);
@@ -222,15 +219,14 @@ impl Drop for Ring {
 }
 
 impl Shared {
-    /// Adds an entry to the submission queue, which has room: each slot has at most one entry, and
-    /// one is left for waking.
+    /// The submission queue has room: each slot has at most one entry, and one is left for waking.
     fn push(&self, _state: &mut State, entry: &squeue::Entry) -> bool {
         // SAFETY: the queue's only use; `_state` shows that the lock is held, so there is no second
         // handle. The slot keeps what the entry points to until the completion.
         unsafe { self.ring.submission_shared().push(entry) }.is_ok()
     }
 
-    /// Moves waiting transfers into free slots and the submission queue. True if there were any.
+    /// Moves waiting transfers into free slots and the submission queue; true: there were any.
     fn fill(&self, state: &mut State) -> bool {
         let mut pushed = false;
         while !state.free.is_empty()
@@ -255,7 +251,7 @@ impl Shared {
                 pushed = true;
                 continue;
             }
-            // No room, against all accounting: it waits for the next completion.
+            // No room, against all accounting: it waits for a completion.
             if let Some(slot) = state.slots.get_mut(index).and_then(Option::take) {
                 state.waiting.push_front(slot.transfer);
             }
@@ -299,7 +295,6 @@ impl Shared {
         }
     }
 
-    /// Runs the completions of a burst, then the deferred work.
     fn complete_all(&self, complete_now: &mut Vec<(Request, Outcome)>) {
         let burst = Burst::begin();
         let (mut portion, mut offer_at) = (OFFER_FIRST, OFFER_FIRST);
@@ -315,7 +310,7 @@ impl Shared {
         drop(burst);
     }
 
-    /// Waits for work; parks after a quiet period without any. False when none will come.
+    /// Waits for work; parks after a quiet period. False: none will come.
     fn has_work(&self, quiet: bool) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -333,7 +328,7 @@ impl Shared {
         }
     }
 
-    /// Submits new requests and sleeps in the kernel until a completion, or for [`PATIENCE`].
+    /// Submits new requests and sleeps in the kernel until a completion, at most [`PATIENCE`].
     fn wait(&self) {
         self.unsent.store(false, Ordering::Relaxed);
         let patience = Timespec::from(PATIENCE);
@@ -343,15 +338,14 @@ impl Shared {
         };
         match Errno::from_io_error(&error) {
             Some(Errno::TIME | Errno::INTR) => {}
-            // Out of memory; there may be completions all the same.
+            // No memory; there may be completions all the same.
             _ => {
                 std::thread::sleep(PAUSE);
             }
         }
     }
 
-    /// Frees the slots of completed transfers and refills them. Finished requests go to
-    /// `complete_now`.
+    /// Frees the slots of completed transfers and refills them.
     fn take_back(&self, answers: &[(u64, i32)], complete_now: &mut Vec<(Request, Outcome)>) {
         if answers.is_empty() {
             return;
@@ -423,15 +417,15 @@ fn flags(call: Call) -> i32 {
     }
 }
 
-/// The kernel's limit of one region.
+/// Of one region, in the kernel.
 const REGION_BYTES_MAX: usize = 1 << 30;
-/// Regions of a ring, for 256 GiB. Each costs the kernel a pointer.
+/// For 256 GiB; each costs the kernel a pointer.
 const REGIONS_MAX: u16 = 256;
 
 struct Fixed {
     regions: Vec<Region>,
     table: Table,
-    /// The kernel has `READV_FIXED` and `WRITEV_FIXED`.
+    /// Has `READV_FIXED` and `WRITEV_FIXED`.
     vectored: bool,
 }
 
@@ -446,7 +440,7 @@ struct Region {
     start: usize,
     end: usize,
     index: u16,
-    /// Keeps the memory mapped: the kernel would still write to the pinned pages if other memory
+    /// Keeps the memory mapped: else the kernel would write to the pinned pages after other memory
     /// came to this address.
     _memory: Memory,
 }
@@ -477,7 +471,7 @@ impl Fixed {
         let mut rest = memory.segment();
         let first = rest.start().as_ptr() as usize;
         if self.regions.iter().any(|region| region.start == first) {
-            // Another user of the device registered it.
+            // By another user of the device.
             return Ok(());
         }
         if self.table == Table::Missing {
@@ -507,7 +501,7 @@ impl Fixed {
         Ok(())
     }
 
-    /// The entry for a transfer within one region, if the kernel has such an operation.
+    /// For a transfer within one region, if the kernel can.
     pub(super) fn entry(
         &self,
         call: Call,
@@ -557,7 +551,7 @@ impl Fixed {
     }
 }
 
-/// Processors whose requests one reaper completes.
+/// For one reaper.
 const PROCESSORS_PER_RING: usize = 8;
 pub(super) const RINGS_MAX: u32 = 8;
 
@@ -566,7 +560,6 @@ pub(super) struct Rings {
     next: AtomicUsize,
 }
 
-/// The default on this machine.
 pub(super) fn usual_count() -> u32 {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let count = u32::try_from(processors / PROCESSORS_PER_RING);
@@ -574,7 +567,7 @@ pub(super) fn usual_count() -> u32 {
 }
 
 impl Rings {
-    /// Starts up to `count` rings of `depth` requests each. Fails when the first does.
+    /// Fails when the first ring does.
     pub(super) fn start(target: &Arc<Target>, depth: u32, count: u32) -> io::Result<Self> {
         let first = Ring::start(target, depth)?;
         let others = (1..count).map_while(|_| Ring::start(target, depth).ok());
@@ -595,7 +588,6 @@ impl Rings {
         }
     }
 
-    /// Prepares memory, so that the kernel need not look up its pages for each request.
     pub(super) fn register(&self, memory: &Memory) {
         for ring in &self.rings {
             ring.register(memory);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) const BLOCK_DEVICES: &str = "/sys/dev/block";
 
-/// Empty for devices without a queue (tmpfs, btrfs).
+/// Empty without a queue (tmpfs, btrfs).
 pub(super) struct Queue {
     folder: Option<PathBuf>,
 }
@@ -29,8 +29,8 @@ impl Queue {
         kib.checked_mul(1024)
     }
 
-    /// Whether seeking costs time. Virtio reports so whatever storage is behind it; for it depth
-    /// helps, and the host has an elevator of its own.
+    /// Whether seeking costs time. Virtio always says so; but depth helps it, and the host has an
+    /// elevator of its own.
     pub(super) fn rotational(&self) -> bool {
         self.number("rotational") == Some(1) && !self.is_virtual()
     }

@@ -1,7 +1,5 @@
-//! One transfer between a request and a file, until it is whole or fails.
-//!
-//! An engine makes *attempts*: [`Transfer::attempt`] gives the bytes to transfer,
-//! [`Transfer::advance`] takes the kernel's answer.
+//! One transfer between a request and a file, in *attempts*: [`Transfer::attempt`] gives the bytes
+//! to transfer, [`Transfer::advance`] takes the kernel's answer.
 //!
 //! ```text
 //!   |<-- done -->|
@@ -9,25 +7,25 @@
 //!   |         |<----- attempt ----->|                  starts on a block
 //! ```
 //!
-//! - An attempt starts on a block, because a direct transfer must. When a short read ended within a
+//! - An attempt starts on a block, as a direct transfer must. When a short read ended within a
 //!   block, that block is read again; if that brings nothing new, the file was truncated there.
-//! - An attempt has at most [`VECTORS_MAX`] segments and a whole number of blocks.
+//! - It has at most [`VECTORS_MAX`] segments and a whole number of blocks.
 //! - `EINTR`, `EAGAIN`, and `ECANCELED` and `EFAULT` (the submitting thread has ended) are retried,
 //!   [`TRIES_IN_VAIN_MAX`] times without progress.
 //! - Writes of the *tail* of a file whose last block is partial use the buffered descriptor, cut at
-//!   the end, so that the file does not grow. The tail is the whole last block of the file system,
-//!   and no direct write touches it: the page cache writes whole blocks, and would bring back its
-//!   older copy of the neighbouring bytes.
+//!   the end, so that the file does not grow. The tail is the file system's whole last block, and
+//!   no direct write touches it: the page cache writes whole blocks, and would bring back its older
+//!   copy of the neighbouring bytes.
 //!
 //! ```text
 //!   |   direct   |   direct   |........ tail ..... |end       blocks of the file system
 //!                             | 512 | 512 | 512 | 3|         blocks of direct transfers
 //! ```
 //!
-//! - A durable write is one with `RWF_DSYNC`; where the system has none, a flush follows it. Its
-//!   open file is not that of plain flushes: the kernel reports a failed write-back once to each
-//!   open file, whichever write it was. Pieces of one write share one, and fail together. Of
-//!   several concurrent flushes only one gets the error; the cache sends one at a time.
+//! - A durable write has `RWF_DSYNC`; where the system has none, a flush follows it. Its open file
+//!   is not that of plain flushes: the kernel reports a failed write-back once to each open file,
+//!   whichever write it was. Pieces of one write share one, and fail together. Of concurrent
+//!   flushes only one gets the error; the cache sends one at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -40,9 +38,9 @@ use rustix::io::Errno;
 use super::lock::release;
 use crate::{Error, Operation, Outcome, Request, Segment};
 
-/// Segments of one system call (`UIO_MAXIOV`).
+/// Of one system call (`UIO_MAXIOV`).
 pub(super) const VECTORS_MAX: usize = 1024;
-/// The kernel may be out of memory for a moment, and signals may come.
+/// The kernel may be short of memory for a moment, and signals may come.
 const TRIES_IN_VAIN_MAX: u32 = 1000;
 
 pub(super) struct Target {
@@ -51,14 +49,14 @@ pub(super) struct Target {
     pub(super) buffered: OwnedFd,
     /// Bypasses it.
     pub(super) direct: Option<OwnedFd>,
-    /// For durable writes through the page cache, when the file is writable and could be opened
-    /// again. Not `buffered`: a flush needs its own report of a lost write.
+    /// For durable writes through the page cache, if writable and opened again. Not `buffered`: a
+    /// flush needs its own report of a lost write.
     pub(super) durable: Option<OwnedFd>,
     pub(super) length_bytes: u64,
     pub(super) block_bytes: u64,
-    /// From here on writes are buffered. The length, unless the last block is partial.
+    /// From here on writes are buffered; the length, unless the last block is partial.
     pub(super) tail_start: u64,
-    /// Writable files are claimed, too.
+    /// And claimed.
     pub(super) writable: bool,
 }
 
@@ -72,16 +70,15 @@ impl Drop for Target {
 
 pub(super) struct Transfer {
     request: Request,
-    /// Bytes of it that exist on the device.
+    /// Bytes that exist on the device.
     there: usize,
-    /// Bytes transferred, from its first.
+    /// Bytes transferred.
     done: usize,
     start: usize,
     asked: usize,
     tries_in_vain: u32,
     through_cache: bool,
-    /// The call of the attempt. A durable write without `RWF_DSYNC` becomes a plain one, and then a
-    /// flush.
+    /// Of the attempt. A durable write without `RWF_DSYNC` becomes a plain one, then a flush.
     pub(super) call: Call,
 }
 
@@ -103,7 +100,7 @@ pub(super) enum Progress {
 }
 
 impl Transfer {
-    /// `request` satisfies [`crate::check`] and is not empty, or it is a flush.
+    /// `request` satisfies [`crate::check`]; it is not empty, or a flush.
     pub(super) fn new(request: Request, target: &Target) -> Self {
         let there = request.bytes_there(target.length_bytes);
         let end = request.offset().saturating_add(there as u64);
@@ -134,9 +131,8 @@ impl Transfer {
         }
     }
 
-    /// Starts an attempt: the first byte on the device and the memory. There is no memory when a
-    /// block is in too many segments: then `advance` fails whatever the answer is. A flush has none
-    /// either.
+    /// Starts an attempt: the first byte on the device and the memory. None, but for a flush, means
+    /// that a block is in too many segments: `advance` then fails.
     pub(super) fn attempt(&mut self, target: &Target) -> (u64, Vec<Segment>) {
         if self.call == Call::Flush {
             return (0, Vec::new());
@@ -152,7 +148,7 @@ impl Transfer {
         (self.request.offset() + self.start as u64, vectors)
     }
 
-    /// `answer` has the bytes transferred.
+    /// `answer`: bytes transferred.
     pub(super) fn advance(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         if self.call == Call::Flush {
             return self.advance_flush(target, answer);
@@ -192,7 +188,7 @@ impl Transfer {
         Progress::Again(self)
     }
 
-    /// Retries an interrupted flush, but no failed one: the kernel reports an error once, and the
+    /// Retries an interrupted flush, not a failed one: the kernel reports an error once, and the
     /// next flush would succeed.
     fn advance_flush(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         match answer {
@@ -203,7 +199,7 @@ impl Transfer {
                 self.tries_in_vain += 1;
             }
             Err(errno) => {
-                // The bytes of a durable write do not count.
+                // Of a durable write no byte counts.
                 self.done = 0;
                 return self.refused(target, errno);
             }

@@ -1,7 +1,7 @@
-//! Transfers by threads that wait: where there is no ring, and for comparison.
+//! Transfers by threads that wait, in order: where there is no ring, and for comparison.
 //!
-//! Transfers run in order. The server's pool (turns by client) and a mount's workers (bounds by
-//! memory) have other rules, so nothing is shared with them.
+//! The server's pool (turns by client) and a mount's workers (bounds by memory) have other rules,
+//! so nothing is shared with them.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::transfer::{Call, Progress, Target, Transfer};
 use crate::request::complete;
 use crate::{Segment, Workers};
 
-/// Threads of a file. Dropping it waits for all transfers.
+/// Dropping it waits for all transfers.
 pub(super) struct FileWorkers {
     target: Arc<Target>,
     workers: Workers,
@@ -30,7 +30,7 @@ impl FileWorkers {
         for transfer in transfers {
             let target = self.target.clone();
             if let Err(work) = self.workers.run(move || run(&target, transfer)) {
-                // There is no thread: the caller does the work.
+                // Without a thread the caller does it.
                 work();
             }
         }
