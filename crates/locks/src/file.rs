@@ -3,7 +3,7 @@
 //! Each owner has a list of pieces in file order, without overlaps. A new lock replaces what its
 //! owner had there: pieces change kind, split, or join with neighbours of their kind. An owner
 //! never conflicts with itself; between owners a write lock conflicts with everything. Files have
-//! few locks, bounded by [`crate::table`], so searches are linear.
+//! few locks ([`crate::table`]), so searches are linear.
 
 use std::collections::HashMap;
 
@@ -19,14 +19,14 @@ pub enum Kind {
     Write,
 }
 
-/// A locked range of one owner.
+/// A locked range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
     /// Its bytes.
     pub range: Range,
     /// Its kind.
     pub kind: Kind,
-    /// The client's NSM state number at the time.
+    /// The client's NSM state number then.
     pub state: i32,
 }
 
@@ -37,12 +37,12 @@ pub struct FileLocks {
 }
 
 impl FileLocks {
-    /// Whether nothing is locked.
+    /// Whether none is locked.
     pub fn is_empty(&self) -> bool {
         self.owners.is_empty()
     }
 
-    /// The pieces of others that conflict with a lock.
+    /// Others' pieces that conflict with a lock.
     pub fn conflicts<'s, 'o>(
         &'s self,
         owner: &'o Owner,
@@ -78,13 +78,13 @@ impl FileLocks {
         self.owners.get(owner).map_or(&[], Vec::as_slice)
     }
 
-    /// All owners and pieces.
+    /// All owners with their pieces.
     pub fn owners(&self) -> impl Iterator<Item = (&Owner, &[Piece])> {
         let owners = self.owners.iter();
         owners.map(|(owner, pieces)| (owner, pieces.as_slice()))
     }
 
-    /// The owner's pieces with `added` in place of all in `range`.
+    /// The owner's pieces with `added` for all in `range`.
     pub fn changed(&self, owner: &Owner, range: Range, added: &[Piece]) -> Vec<Piece> {
         let left = self.of(owner).iter().flat_map(|piece| {
             let rest = piece.range.without(&range).into_iter().flatten();
@@ -97,7 +97,7 @@ impl FileLocks {
             match joined.filter(|_| piece.kind == next.kind) {
                 Some(range) => {
                     piece.range = range;
-                    // The owner is alive in the newer state.
+                    // The owner lives in the newer state.
                     piece.state = added.first().map_or(piece.state, |added| added.state);
                     true
                 }
@@ -107,7 +107,7 @@ impl FileLocks {
         pieces
     }
 
-    /// Replaces the owner's pieces by those of [`FileLocks::changed`].
+    /// Sets the owner's pieces.
     pub fn set(&mut self, owner: &Owner, pieces: Vec<Piece>) {
         if pieces.is_empty() {
             self.owners.remove(owner);

@@ -3,11 +3,10 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// A client machine. No other address can speak for it; the name tells clients behind one address
-/// apart.
+/// A client machine. No other address speaks for it; its name tells clients of one address apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Client {
-    /// The source of its calls; IPv4 never mapped to IPv6.
+    /// Where its calls come from; IPv4 never mapped to IPv6.
     pub address: IpAddr,
     /// Its caller name.
     pub name: Vec<u8>,
@@ -16,7 +15,7 @@ pub struct Client {
 /// A program on a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
-    /// Its machine.
+    /// The machine.
     pub client: Arc<Client>,
     /// Its process number there.
     pub process: i32,
@@ -25,7 +24,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// The weight of one lock: the memory that it takes.
+    /// The memory of one lock.
     pub fn weight(&self) -> usize {
         1 + self.handle.len() / 64
     }

@@ -1,9 +1,9 @@
 //! Byte ranges of locks.
 
-/// The last byte of a file (POSIX offsets).
+/// The last of a file (POSIX offsets).
 const LAST_OFFSET: u64 = i64::MAX as u64;
 
-/// A range of at least one byte, up to a last one or to the end of the file.
+/// At least one byte, up to a last one or to the end of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Range {
     start: u64,
@@ -12,7 +12,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// `length` 0, or past every offset: to the end of the file. `None` when it begins past every
+    /// `length` 0, or past every offset: to the end of the file. `None`: it begins past every
     /// offset.
     pub fn new(offset: u64, length: u64) -> Option<Self> {
         if offset > LAST_OFFSET {
@@ -50,12 +50,12 @@ impl Range {
         self.start <= other.last && other.start <= self.last
     }
 
-    /// Whether it ends before `other` begins.
+    /// Whether this ends before `other` begins.
     pub fn ends_before(&self, other: &Self) -> bool {
         self.last < other.start
     }
 
-    /// Its parts before and behind `other`.
+    /// The parts before and behind `other`.
     pub fn without(&self, other: &Self) -> [Option<Self>; 2] {
         if !self.overlaps(other) {
             return [Some(*self), None];
@@ -79,7 +79,7 @@ impl Range {
         })
     }
 
-    /// Both as one, if `other` begins at its end.
+    /// Both as one, if `other` follows.
     pub fn joined(&self, other: &Self) -> Option<Self> {
         (self.last.checked_add(1) == Some(other.start)).then_some(Self {
             start: self.start,

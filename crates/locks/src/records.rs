@@ -23,13 +23,13 @@ use pagewell_base::files;
 use crate::owner::Client;
 use crate::table::{CLIENTS_MAX, CLIENTS_PER_ADDRESS_MAX};
 
-/// How long a client without locks stays.
+/// Without locks.
 const LISTED_FOR: Duration = Duration::from_secs(300);
-/// Every client with the longest name.
+/// Every client, with the longest name.
 const FILE_BYTES_MAX: u64 = (CLIENTS_MAX as u64 + 1) * 2200;
 const HEADER: &str = "pagewell locks 1";
 
-/// A client in the list.
+/// A client of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
     /// The client.
@@ -45,7 +45,7 @@ struct Entry {
     unheard: bool,
 }
 
-/// The list.
+/// The list of clients.
 pub struct Records {
     path: Option<PathBuf>,
     state: i32,
@@ -53,8 +53,8 @@ pub struct Records {
 }
 
 impl Records {
-    /// Reads the previous list, ignoring what it cannot parse, and begins a new one. Without a path
-    /// nothing survives the server.
+    /// Reads the previous list, as much as can be parsed, and begins a new one; without a path, in
+    /// memory.
     pub fn open(path: Option<PathBuf>, now: Instant) -> io::Result<(Self, Vec<Listed>)> {
         let text = match path.as_deref().map(read) {
             Some(text) => text?,
@@ -81,13 +81,13 @@ impl Records {
         self.state
     }
 
-    /// Whether a client is listed; marks it as used.
+    /// Whether a client is listed; notes its use.
     pub fn touch(&mut self, client: &Client, now: Instant) -> bool {
         let entry = self.clients.get_mut(client);
         entry.map(|entry| entry.used_at = now).is_some()
     }
 
-    /// Lists a client, durably. False: the list, or the share of its address, is full.
+    /// Lists a client, durably. False: the list, or its address's share, is full.
     pub fn add(&mut self, listed: &Listed, now: Instant) -> io::Result<bool> {
         if self.touch(&listed.client, now) {
             return Ok(true);
@@ -111,7 +111,7 @@ impl Records {
         saved.map(|()| true)
     }
 
-    /// The client got its restart notice, or none will follow.
+    /// The client got its restart notice, or gets none.
     pub fn heard(&mut self, client: &Client) {
         if let Some(entry) = self.clients.get_mut(client) {
             entry.unheard = false;
@@ -195,7 +195,7 @@ fn unhexadecimal(text: &str) -> Option<Vec<u8>> {
     rest.is_empty().then(|| pairs.iter().map(byte).collect())?
 }
 
-/// A larger odd number; without a previous one, one that is unlikely to have been used.
+/// A larger odd number; without one before, probably unused.
 fn next_state(before: Option<i32>) -> i32 {
     match before {
         Some(before) => (before.wrapping_add(1) | 1) & i32::MAX,

@@ -1,8 +1,8 @@
 //! DOS share modes (RFC 1813 section 6.1.4, SHARE): what others may not do with an open file. They
 //! bind only their users.
 //!
-//! The protocol has no restart notices for them; after a server restart, reclaims come first, as
-//! with locks.
+//! The protocol has no restart notices for them; after a restart reclaims come first, as with
+//! locks.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// Opens a file, replacing the owner's earlier mode.
+    /// Opens a file; replaces the owner's mode.
     pub fn open(
         &mut self,
         file: FileKey,

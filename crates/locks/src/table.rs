@@ -12,19 +12,18 @@
 //! Once nothing conflicts with a waiting request, the table grants it and the client is called
 //! back. The client *takes it up* by its reply or by repeating the request, which clients do every
 //! half minute (Linux 30 s) whether they can be called or not. After [`OFFERED_FOR`] without either
-//! it has given up, and the offer is undone, restoring what the owner had there. But if the reply
-//! to a call-back got lost, the client may believe that it holds the lock; then it keeps it, as any
-//! lock of a dead client.
+//! the offer is undone, restoring what the owner had. But if the reply to a call-back got lost, the
+//! client may believe that it holds the lock, and keeps it, as any lock of a dead client.
 //!
 //! Waiters are served in order. A free lock is granted at once even if others wait for more:
 //! holding it back could make a client wait for itself.
 //!
 //! A wait in a circle (A for B, B for A) is refused. The search is bounded and misses long chains.
 //!
-//! After a restart the server does not know the old locks. During *grace* only reclaims are
-//! granted, so that no other client gets between.
+//! After a restart the server does not know the old locks: during *grace* only reclaims are
+//! granted.
 //!
-//! All is bounded, by address and in total. There is no clock and no I/O here.
+//! All is bounded, by address and in total.
 
 mod holdings;
 mod offers;
@@ -42,21 +41,21 @@ use crate::file::{FileLocks, Kind, Piece};
 use crate::owner::{Client, Owner};
 use crate::range::Range;
 
-/// All locks: 30 MB with owners as Linux names them (one for each process).
+/// 30 MB with owners as Linux names them (one for each process).
 pub const LOCKS_MAX: usize = 65_536;
-/// Locks of one address.
+/// Of one address.
 pub const LOCKS_PER_ADDRESS_MAX: usize = 8192;
-/// Waiting requests.
+/// Requests.
 pub const WAITERS_MAX: usize = 4096;
-/// Waiting requests of one address.
+/// Of one address.
 pub const WAITERS_PER_ADDRESS_MAX: usize = 256;
-/// Clients of one address, distinguished by name.
+/// Of one address, by name.
 pub const CLIENTS_PER_ADDRESS_MAX: usize = 64;
-/// All clients.
+/// In all.
 pub const CLIENTS_MAX: usize = 1024;
-/// Lifetime of an offer: two repetitions by a client at 30 s.
+/// Two repetitions by a client at 30 s.
 pub const OFFERED_FOR: Duration = Duration::from_secs(60);
-/// Lifetime of a request that is not repeated.
+/// Of a request that is not repeated.
 pub const WAITED_FOR: Duration = Duration::from_secs(300);
 
 /// A file of an export.
@@ -64,7 +63,7 @@ pub const WAITED_FOR: Duration = Duration::from_secs(300);
 pub struct FileKey {
     /// The export.
     pub export: u32,
-    /// What all identifiers of the file share ([`pagewell_fs::FileSystem::object_of`]).
+    /// What all identifiers share ([`pagewell_fs::FileSystem::object_of`]).
     pub id: FileId,
 }
 
@@ -82,7 +81,7 @@ pub struct Wish {
 }
 
 impl Wish {
-    /// The piece, once held by a client in this state.
+    /// Once held by a client in this state.
     fn piece(&self, state: i32) -> Piece {
         Piece {
             range: self.range,
@@ -103,20 +102,20 @@ pub enum Outcome {
     Blocked,
     /// It would wait for itself.
     Deadlock,
-    /// A bound is reached.
+    /// At a bound.
     Full,
-    /// Try later: only reclaims in grace, none after it; see also [`Table::lock`].
+    /// Later: only reclaims in grace, none after it; see also [`Table::lock`].
     Grace,
 }
 
 /// The result of a call-back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The client has the lock.
+    /// It has the lock.
     Taken,
-    /// The client does not want it, or was not reached.
+    /// It does not want the lock, or was not reached.
     Refused,
-    /// The client was called and may have the lock.
+    /// It was called and may have the lock.
     Unknown,
 }
 
@@ -141,7 +140,7 @@ struct Waiter<C> {
 
 struct Offered {
     at: Instant,
-    /// The owner's earlier pieces in the range.
+    /// Earlier pieces in the range.
     before: Vec<Piece>,
     called_at: Instant,
     calls: u32,
@@ -154,17 +153,17 @@ struct Offered {
 struct Load {
     weight: usize,
     waiters: usize,
-    /// For each client, the number of (file, owner) pairs.
+    /// Pairs of file and owner, by client.
     clients: HashMap<Arc<Client>, usize>,
 }
 
-/// All locks of a server. `C` is the context for calling back a waiter.
+/// All locks of a server. `C` is the context of a call-back.
 pub struct Table<C> {
     files: HashMap<FileKey, FileLocks>,
     /// Oldest first.
     waiters: BTreeMap<u64, Waiter<C>>,
     next_number: u64,
-    /// Call-backs queued or in progress, by offer.
+    /// In progress, by offer.
     calls: HashMap<u64, Wish>,
     loads: HashMap<IpAddr, Load>,
     weight: usize,
@@ -172,7 +171,7 @@ pub struct Table<C> {
 }
 
 impl<C: Clone> Table<C> {
-    /// An empty table, in grace until `grace_until`.
+    /// Without locks, in grace until `grace_until`.
     pub fn new(grace_until: Option<Instant>) -> Self {
         Self {
             files: HashMap::new(),
@@ -204,13 +203,13 @@ impl<C: Clone> Table<C> {
             .map_or_else(Vec::new, |load| load.clients.keys().cloned().collect())
     }
 
-    /// Locked files of the programs at an address, one for each program.
+    /// Locked files at an address, counted for each program.
     pub fn held_at(&self, address: IpAddr) -> usize {
         let load = self.loads.get(&address);
         load.map_or(0, |load| load.clients.values().sum())
     }
 
-    /// The first conflict of a lock.
+    /// A lock's first conflict.
     pub fn test(&self, wish: &Wish) -> Option<(Owner, Piece)> {
         let locks = self.files.get(&wish.file)?;
         let (owner, piece) = locks.conflict(&wish.owner, wish.range, wish.kind)?;
@@ -224,8 +223,8 @@ impl<C: Clone> Table<C> {
         })
     }
 
-    /// Requests a lock. `state`: the client's NSM state; `wait`: the context for a call-back, if
-    /// the client waits.
+    /// Requests a lock. `state`: the client's NSM state; `wait`: the call-back, if the client
+    /// waits.
     ///
     /// A call-back does not say which request it answers. So while one is in progress for the same
     /// lock, to which the client did not wait (it has repeated, unlocked and wants it again), a new
@@ -241,7 +240,7 @@ impl<C: Clone> Table<C> {
             return (Outcome::Grace, Vec::new());
         }
         let outcome = self.ask(wish, state, wait, now);
-        // A weaker lock in place of a stronger one may let others in.
+        // A weaker lock than before may let others in.
         (outcome, self.offer(&wish.file, now))
     }
 
@@ -283,13 +282,13 @@ impl<C: Clone> Table<C> {
         self.add_waiter(wish, state, context, now)
     }
 
-    /// Unlocks the range. False: splitting a lock would exceed a bound.
+    /// Unlocks the range. False: a split would exceed a bound.
     pub fn unlock(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
         self.settle_all_of(wish);
         (self.change(wish, &[]), self.offer(&wish.file, now))
     }
 
-    /// Stops waiting. False: there was no such request.
+    /// Stops waiting. False: it did not wait.
     pub fn cancel(&mut self, wish: &Wish, now: Instant) -> (bool, Vec<Offer<C>>) {
         let Some(number) = self.waiter_of(wish) else {
             return (false, Vec::new());
@@ -301,7 +300,7 @@ impl<C: Clone> Table<C> {
         (true, Vec::new())
     }
 
-    /// A client is gone: frees all its locks, except those of the NSM state `keep`.
+    /// Frees the locks of a client that is gone, except those of the NSM state `keep`.
     pub fn free(&mut self, client: &Client, keep: Option<i32>, now: Instant) -> Vec<Offer<C>> {
         let mut settled = Vec::new();
         let mine = |(number, waiter): (&u64, &Waiter<C>)| {
@@ -309,7 +308,7 @@ impl<C: Clone> Table<C> {
         };
         for number in self.waiters.iter().filter_map(mine).collect::<Vec<_>>() {
             if self.is_open(number) {
-                // The loop below frees or keeps these pieces.
+                // The loop below frees or keeps its pieces.
                 settled.extend(self.settle(number));
             } else if self.waiters.get(&number).map(|waiter| waiter.state) != keep {
                 self.forget_waiter(number);

@@ -12,7 +12,7 @@ use crate::table::{
 };
 
 impl<C: Clone> Table<C> {
-    /// Replaces the owner's pieces in the range. False: a bound is reached, nothing has changed.
+    /// Replaces pieces in the range. False: at a bound; nothing changed.
     #[must_use]
     pub(super) fn change(&mut self, wish: &Wish, added: &[Piece]) -> bool {
         let none = FileLocks::default();
@@ -63,7 +63,7 @@ impl<C: Clone> Table<C> {
         self.drop_idle_load(address);
     }
 
-    /// Charges `after` pieces of an owner in place of `before`.
+    /// Charges `after` pieces for `before`.
     pub(super) fn charge(&mut self, owner: &Owner, before: usize, after: usize) {
         let load = self.loads.entry(owner.client.address).or_default();
         let weight = owner.weight();

@@ -11,16 +11,16 @@ use crate::table::{
     WAITERS_PER_ADDRESS_MAX, Waiter, Wish,
 };
 
-/// Pause before the next of [`CALLS_MAX`] call-backs.
+/// Before the next of [`CALLS_MAX`] call-backs.
 const CALL_AGAIN_AFTER: Duration = Duration::from_secs(15);
 const CALLS_MAX: u32 = 3;
 
-/// Owners of a search: few programs wait for each other.
+/// Few programs wait for each other.
 const OWNERS_MAX: usize = 64;
 const STEPS_MAX: usize = 4096;
 
 impl<C: Clone> Table<C> {
-    /// Takes the result of a call-back.
+    /// Takes a call-back's result.
     pub fn answered(&mut self, number: u64, answer: Answer, now: Instant) -> Vec<Offer<C>> {
         self.calls.remove(&number);
         let waiter = self.waiters.get_mut(&number);
@@ -34,14 +34,14 @@ impl<C: Clone> Table<C> {
                 let file = self.settle(number);
                 return file.map_or_else(Vec::new, |file| self.offer(&file, now));
             }
-            // Even from a client that took the lock at an earlier call: it waits no more.
+            // Even if it took the lock at an earlier call: it waits no more.
             Answer::Refused => {}
             Answer::Unknown => offered.may_be_taken = true,
         }
         Vec::new()
     }
 
-    /// What is overdue; call about once a second.
+    /// Does what is overdue; call about once a second.
     pub fn tick(&mut self, now: Instant) -> Vec<Offer<C>> {
         let (mut silent, mut over, mut again) = (Vec::new(), Vec::new(), Vec::new());
         for (number, waiter) in &mut self.waiters {
@@ -93,8 +93,7 @@ impl<C: Clone> Table<C> {
         waiter.is_some_and(|waiter| waiter.offered.is_some())
     }
 
-    /// Whether a conflicting owner waits, perhaps through others, for this one; false at a bound of
-    /// the search.
+    /// Whether a conflicting owner waits, perhaps through others, for this one; false at a bound.
     pub(super) fn would_wait_for_itself(&self, wish: &Wish) -> bool {
         let mut seen = HashSet::new();
         let mut open = vec![wish];
@@ -162,8 +161,8 @@ impl<C: Clone> Table<C> {
         Some(waiter)
     }
 
-    /// The owner keeps its offer and nothing beside it: a write lock that became a read lock lets
-    /// readers in. Returns the file, where other offers may now be possible.
+    /// The owner keeps its offer and nothing beside: a write lock that became a read lock lets
+    /// readers in. Returns the file for other offers.
     pub(super) fn settle(&mut self, number: u64) -> Option<FileKey> {
         let waiter = self.forget_waiter(number)?;
         let before = waiter.offered.map_or_else(Vec::new, |one| one.before);
@@ -176,14 +175,13 @@ impl<C: Clone> Table<C> {
         Some(waiter.wish.file)
     }
 
-    /// Whether the owner has an offer in the range. One at a time: undoing one of two could undo
-    /// the other's change.
+    /// Whether the owner has an offer in the range. With two, undoing one could undo the other.
     fn has_offer(&self, wish: &Wish) -> bool {
         let mut waiters = self.waiters.values();
         waiters.any(|waiter| waiter.is_offered_in(wish))
     }
 
-    /// An owner that acts in the range of its offer knows that it has it.
+    /// An owner that acts in its offer's range has taken it up.
     pub(super) fn settle_all_of(&mut self, wish: &Wish) {
         let offered =
             |(number, waiter): (&u64, &Waiter<C>)| waiter.is_offered_in(wish).then_some(*number);
@@ -233,7 +231,7 @@ impl<C: Clone> Table<C> {
             });
             let before: Vec<Piece> = parts.collect();
             let added = offered(wish.piece(state), &before);
-            // Its next repetition is refused.
+            // The next repetition is refused.
             if !self.change(&wish, &added) {
                 self.forget_waiter(number);
                 continue;
@@ -268,8 +266,8 @@ impl<C> Waiter<C> {
     }
 }
 
-/// An owner's pieces while its offer is pending: the offer, but nothing weaker than before. A third
-/// owner could come between otherwise, and the offer could not be undone.
+/// An owner's pieces during its offer: the offer, but nothing weaker than before. Else a third
+/// owner could come between, and the offer could not be undone.
 fn offered(wanted: Piece, before: &[Piece]) -> Vec<Piece> {
     let stronger = before
         .iter()
