@@ -1,4 +1,4 @@
-//! Descriptors of data files, of which a bounded number is open.
+//! Descriptors of data files; a bounded number is open.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -12,13 +12,13 @@ use rustix::fs::OFlags;
 
 use crate::places::Home;
 
-/// Data files that are open at a time, beside those that are being used at the moment.
+/// Open at a time, beside those in use.
 pub const DESCRIPTORS_MAX: usize = 128;
 
-/// Which data file: the number of the staged file, and its home.
+/// The number of the staged file, and the home.
 pub(crate) type DataFile = (u64, Home);
 
-/// See the module's text.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Descriptors(Mutex<Open>);
 
@@ -30,12 +30,12 @@ struct Open {
 
 struct Used {
     file: Arc<File>,
-    /// Of [`Open::uses`], the last.
+    /// The last of [`Open::uses`].
     at: u64,
 }
 
 impl Descriptors {
-    /// An open file; one that is not there is made if `is_made` says so.
+    /// An open file; `is_made`: made if it is missing.
     pub(crate) fn get(&self, which: DataFile, path: &Path, is_made: bool) -> io::Result<Arc<File>> {
         if let Some(file) = self.0.lock().find(which) {
             return Ok(file);
@@ -50,7 +50,7 @@ impl Descriptors {
         Ok(file)
     }
 
-    /// These files are removed, or have other names.
+    /// The files are removed, or renamed.
     pub(crate) fn forget(&self, number: u64) {
         let mut open = self.0.lock();
         let closed = [0, 1].map(|home| open.files.remove(&(number, home)));
@@ -72,7 +72,7 @@ impl Open {
         Some(used.file.clone())
     }
 
-    /// Returns the one that makes room.
+    /// Returns the one that gives room.
     fn add(&mut self, which: DataFile, file: Arc<File>) -> Option<Used> {
         let at = self.uses;
         self.files.insert(which, Used { file, at });

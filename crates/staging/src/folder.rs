@@ -1,4 +1,4 @@
-//! The folder: its lock, the names in it, its files that are open, and what is counted.
+//! The folder: its lock, names, open files, and counts.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -19,22 +19,22 @@ use crate::places::Home;
 use crate::pool::Pool;
 use crate::stored::{RECORD_BYTES_MAX, Stored};
 
-/// What the name of a file says of it.
+/// What a file's name says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Bytes of a staged file.
+    /// Of a staged file.
     Data(Home),
     /// What is to be uploaded.
     Record,
     /// Bytes for people.
     Kept,
-    /// What is said of them.
+    /// About those.
     KeptText,
-    /// An upload that was begun.
+    /// An upload begun.
     Upload,
-    /// A file that was to replace another one.
+    /// Was to replace another file.
     Temporary,
-    /// A record or bytes that were set aside.
+    /// A record or bytes set aside.
     Damaged,
 }
 
@@ -47,7 +47,7 @@ const KINDS: [(&str, Kind); 6] = [
     ("upload", Kind::Upload),
 ];
 
-/// The number and kind of a file; `None` for one of others.
+/// Number and kind; `None`: a file of others.
 pub(crate) fn parse(name: &str) -> Option<(u64, Kind)> {
     let (digits, kind) = name.split_once('.')?;
     if digits.len() != 16 {
@@ -67,16 +67,16 @@ pub(crate) fn parse(name: &str) -> Option<(u64, Kind)> {
     }
 }
 
-/// Files, and bytes in them.
+/// Files and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// How many files.
+    /// Files.
     pub files: u64,
-    /// How many bytes.
+    /// Bytes.
     pub bytes: u64,
 }
 
-/// See the module's text.
+/// See the module.
 pub(crate) struct Folder {
     path: PathBuf,
     origin: String,
@@ -86,14 +86,14 @@ pub(crate) struct Folder {
     next: AtomicU64,
     used: AtomicU64,
     journaled: Mutex<Count>,
-    /// Data files for people, and the bytes that they were counted with.
+    /// For people, with the bytes they were counted with.
     kept: Mutex<Vec<(PathBuf, u64)>>,
     descriptors: Descriptors,
     pool: Pool,
 }
 
 impl Folder {
-    /// A folder that is locked, whose files have numbers below `next`.
+    /// Of a locked folder, whose files have numbers below `next`.
     pub(crate) fn new(
         path: PathBuf,
         origin: &str,
@@ -115,7 +115,7 @@ impl Folder {
         })
     }
 
-    /// Where the folder is.
+    /// The folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -125,12 +125,10 @@ impl Folder {
         &self.origin
     }
 
-    /// Its open files.
     pub(crate) fn descriptors(&self) -> &Descriptors {
         &self.descriptors
     }
 
-    /// Its threads.
     pub(crate) fn pool(&self) -> &Pool {
         &self.pool
     }
@@ -140,20 +138,19 @@ impl Folder {
         self.next.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// The path of a file.
     pub(crate) fn file(&self, number: u64, kind: Kind) -> PathBuf {
         let found = KINDS.iter().find(|(_, other)| *other == kind);
         let ending = found.map_or("", |(ending, _)| ending);
         self.path.join(format!("{number:016x}.{ending}"))
     }
 
-    /// Makes the names in the folder durable.
+    /// Makes names durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.handle.sync_all()
     }
 
-    /// Writes a record, durably, in place of the one before. When it fails, the second says whether
-    /// either of them may be there after a power cut.
+    /// Writes a record, durably, in place of an earlier one. After an error, the second says
+    /// whether a power cut may leave either.
     pub(crate) fn write_record(&self, number: u64, text: &str) -> Result<(), (io::Error, bool)> {
         let path = self.file(number, Kind::Record);
         let temporary = files::temporary_of(&path);
@@ -165,7 +162,7 @@ impl Folder {
         self.sync().map_err(|error| (error, true))
     }
 
-    /// Reads a record; `None` for one that is damaged.
+    /// Reads a record; `None`: damaged.
     pub(crate) fn read_record(&self, number: u64) -> io::Result<Option<Stored>> {
         let file = files::open(&self.file(number, Kind::Record))?;
         let mut bytes = Vec::new();
@@ -174,7 +171,7 @@ impl Folder {
         Ok(stored.filter(|stored| stored.number == number && stored.origin == self.origin))
     }
 
-    /// Removes a file. What is not there is removed.
+    /// Removes a file, if it is there.
     pub(crate) fn remove(&self, number: u64, kind: Kind) -> io::Result<()> {
         match std::fs::remove_file(self.file(number, kind)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -182,8 +179,7 @@ impl Folder {
         }
     }
 
-    /// Takes room for bytes. Where there is none, room of kept files that people have removed is
-    /// looked for.
+    /// Takes room for bytes, if need be that of kept files which people have removed.
     pub(crate) fn reserve(&self, bytes: u64) -> bool {
         let reserved = self.reserve_once(bytes) || self.look_at_kept() && self.reserve_once(bytes);
         if !reserved {
@@ -214,24 +210,23 @@ impl Folder {
         STAGING_BYTES.add(-bytes.cast_signed());
     }
 
-    /// Bytes that are stored.
+    /// Bytes stored.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// What it may take.
+    /// Most bytes to store.
     pub(crate) fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Whether less than a quarter of the room is left: of what the folder may take, or of what its
-    /// file system has for it, where that is less.
+    /// Whether less than a quarter of the room is left, in the folder or in its file system.
     pub(crate) fn is_nearly_full(&self) -> bool {
         let free = files::free_bytes(&self.handle).unwrap_or(u64::MAX);
         is_nearly_full(self.used_bytes(), self.bytes_max, free)
     }
 
-    /// A file has a record with so many bytes, which had another one before, or none.
+    /// A file's record has `now` bytes, the earlier one `before`.
     pub(crate) fn count_journaled(&self, before: Option<u64>, now: Option<u64>) {
         let mut count = self.journaled.lock();
         let files = |bytes: Option<u64>| u64::from(bytes.is_some());
@@ -246,13 +241,13 @@ impl Folder {
         *self.journaled.lock()
     }
 
-    /// A data file is there for people. Its bytes are counted already.
+    /// Notes a file for people, whose bytes are counted.
     pub(crate) fn add_kept(&self, path: PathBuf, bytes: u64) {
         self.kept.lock().push((path, bytes));
         STAGING_KEPT_FILES.add(1);
     }
 
-    /// Whether people have removed files, whose room is given back.
+    /// Gives back the room of files that people have removed; whether there were any.
     fn look_at_kept(&self) -> bool {
         let mut kept = self.kept.lock();
         let is_gone = |(path, _): &mut (PathBuf, u64)| !path.exists();
@@ -265,7 +260,7 @@ impl Folder {
         !gone.is_empty()
     }
 
-    /// Files that are there for people.
+    /// Files for people.
     pub(crate) fn kept(&self) -> Count {
         self.look_at_kept();
         let kept = self.kept.lock();
@@ -276,7 +271,6 @@ impl Folder {
     }
 }
 
-/// `used` bytes of a folder that may take `bytes_max`, on a file system with `free` bytes besides.
 fn is_nearly_full(used: u64, bytes_max: u64, free: u64) -> bool {
     used / 3 >= bytes_max.min(used.saturating_add(free)) / 4
 }
@@ -296,7 +290,7 @@ impl Drop for Folder {
         STAGING_JOURNALED_BYTES.add(-self.journaled().bytes.cast_signed());
         let kept = self.kept.lock().len() as u64;
         STAGING_KEPT_FILES.add(-kept.cast_signed());
-        // A child process that is just starting shares the descriptor: closing it is not enough.
+        // A child process that is just starting shares the descriptor: closing is not enough.
         let _ = rustix::fs::flock(&self.handle, FlockOperation::Unlock);
     }
 }

@@ -1,6 +1,6 @@
 //! What is kept for people becomes one file of bytes, and one of text.
 //!
-//! The record that says so is there first. The next process may make each step a second time.
+//! The record that says so is there first. The next process may repeat each step.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,10 +12,10 @@ use rustix::fs::FallocateFlags;
 use crate::folder::{Folder, Kind};
 use crate::stored::Stored;
 
-/// Bytes that are copied at a time.
+/// At a time.
 const COPY_BYTES: u64 = 1 << 20;
 
-/// Gives the files their names. Returns the path of the bytes.
+/// Names the files. Returns the path of the bytes.
 pub(crate) fn settle(folder: &Folder, stored: &Stored) -> io::Result<PathBuf> {
     let number = stored.number;
     let path = folder.file(number, Kind::Kept);
@@ -31,7 +31,7 @@ pub(crate) fn settle(folder: &Folder, stored: &Stored) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-/// Puts all bytes into one file, with holes elsewhere.
+/// Puts all bytes into one file, with holes between.
 fn join(data: &Path, other: &Path, stored: &Stored) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).mode(0o600);
@@ -43,7 +43,7 @@ fn join(data: &Path, other: &Path, stored: &Stored) -> io::Result<()> {
             copy(&other, &file, part.span)?;
         }
     }
-    // Holes make it readable, and take no room. Without them the text says what is in it.
+    // Holes make it readable, and take no room; without them the text says what is in it.
     let mut at = 0;
     for part in &stored.parts {
         clear(&file, at, part.span.0);

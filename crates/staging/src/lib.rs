@@ -1,5 +1,5 @@
 //! Bytes of changed objects that their store does not have yet, in files of one folder on a local
-//! disk, and the journal that makes them survive the process. It knows no remote.
+//! disk, and the journal by which they survive the process. It knows no remote.
 //!
 //! ```text
 //!   DIR/bucket        what this folder is, and of which bucket
@@ -12,31 +12,29 @@
 //! ```
 //!
 //! **A record is a snapshot.** [`StagedFile::journal`] makes the bytes durable, then the record
-//! that names them and their checksums. What is written later must not change them, or a replay
-//! could not tell it from damage. So each byte has two homes, `N.data` and `N.other`: a write of a
-//! byte that the record has in one of them goes to the other. The next record names the new homes,
-//! and frees the old ones. After a kill or a power cut the file is what it was at the last
-//! `journal` that returned, or at one that was under way; bytes written back since then are gone,
-//! as those of a page cache are.
+//! that names them and their checksums. Later writes must not change them, or a replay could not
+//! tell these from damage. So each byte has two homes, `N.data` and `N.other`: a write goes to the
+//! one where the record does not have it. The next record names the new homes, and frees the old
+//! ones. After a kill or a power cut the file is what it was at the last `journal` that returned,
+//! or at one under way; bytes written back since then are gone, as those of a page cache are.
 //!
 //! **Removal.** The record goes first, durably, then its bytes: a replay never meets newer work of
-//! the same gateway. It is conditional all the same; its `token`, which is part of the object's
-//! metadata, tells it that its own upload had succeeded.
+//! the same gateway. It is conditional all the same; its `token`, part of the object's metadata,
+//! shows that its own upload had succeeded.
 //!
-//! **Order.** The requests of one file run one after the other, those of several files side by
-//! side, on a few threads ([`THREADS_MAX`]). `FileDevice` does not fit: its length is that at its
-//! opening, and each has threads of its own. Descriptors are opened when they are needed, and the
-//! one that was not used for the longest time is closed beyond [`DESCRIPTORS_MAX`]: tens of
-//! thousands of small files may exist.
+//! **Order.** The requests of one file run one after the other, those of several side by side, on
+//! [`THREADS_MAX`] threads. `FileDevice` does not fit: its length is that at opening, and each has
+//! threads of its own. Descriptors are opened when needed; beyond [`DESCRIPTORS_MAX`] the one
+//! unused for the longest time is closed, as tens of thousands of small files may exist.
 //!
-//! **Bounds.** Bytes that are stored are at most as many as the caller says, those that are kept
-//! for people included. A file that is journaled and then overwritten takes up to twice as much of
-//! the disk. A record has at most [`RECORD_BYTES_MAX`].
+//! **Bounds.** Stored bytes have the caller's limit, those kept for people included. A file
+//! journaled and then overwritten takes up to twice as much of the disk. A record has at most
+//! [`RECORD_BYTES_MAX`].
 //!
-//! **Known weaknesses.** [`Staging::open`] reads all bytes that records promise, to compare them.
-//! A `journal` reads back each MiB that was written since the last one, holds up the other requests
-//! of its file, and writes the whole record: a file with many changed places has a long one. One
-//! process has the folder, and users who can write to it are trusted.
+//! **Weaknesses.** [`Staging::open`] reads all bytes that records promise, to compare them. A
+//! `journal` reads back each MiB written since the last one, holds up the other requests of its
+//! file, and writes the whole record: a file with many changed places has a long one. One process
+//! has the folder, and users with write permission are trusted.
 
 mod descriptors;
 mod error;

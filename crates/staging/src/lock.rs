@@ -1,8 +1,8 @@
 //! The lock of the folder (flock(2)), and whether to wait for it.
 //!
-//! A process that was killed has the lock until the system has ended its last requests: the one
-//! that comes after it waits, so that it has the folder, and sends what is in it. One that lives
-//! keeps the lock for as long as it runs, and waiting for it would only cost each command its time.
+//! A killed process has the lock until the system has ended its last requests: the next one waits,
+//! so that it has the folder, and sends what is in it. A living one keeps the lock, and waiting
+//! would only cost each command its time.
 //!
 //! ```text
 //!   locked ──> /proc/locks names another process ──> it lives: refused at once
@@ -10,7 +10,7 @@
 //!         └──> not named (another name space, an overlay), or this one: tried again
 //! ```
 //!
-//! Weakness: one that was asked to end (SIGTERM) counts as living until it has ended.
+//! Weakness: a process asked to end (SIGTERM) counts as living until it has ended.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,20 +20,20 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, major, minor};
 use rustix::io::Errno;
 
-/// How long the lock of a process that may be ending is waited for.
+/// For a process that may be ending.
 pub(crate) const LOCK_TRIED_FOR: Duration = Duration::from_secs(2);
 const LOCK_TRIED_EVERY: Duration = Duration::from_millis(10);
-/// Bytes of a file of `/proc`: of the list of locks, some 100,000 of them.
+/// Of a file of `/proc`: some 100,000 locks.
 const LIST_BYTES_MAX: u64 = 8 << 20;
-/// A process that ends, among its flags (`PF_EXITING`).
+/// A flag of a process that ends (`PF_EXITING`).
 const EXITING: u64 = 0x4;
-/// SIGKILL, in a mask of signals.
+/// In a mask of signals.
 const KILLED: u64 = 1 << 8;
 
-/// Takes the lock of a folder, if it is free within so long or no process that lives has it.
+/// Takes the lock of a folder, if it is free within `tried_for` or no living process has it.
 ///
 /// # Errors
-/// [`Errno::WOULDBLOCK`] where another has it, and what else flock(2) refuses.
+/// [`Errno::WOULDBLOCK`]: another has it; and those of flock(2).
 pub(crate) fn lock(folder: &File, tried_for: Duration) -> Result<(), Errno> {
     let started = Instant::now();
     loop {
@@ -56,7 +56,7 @@ fn is_held_by_the_living(folder: &File) -> bool {
     let (device, number) = (metadata.dev(), metadata.ino());
     let file = format!("{:02x}:{:02x}:{number}", major(device), minor(device));
     let list = read("/proc/locks").unwrap_or_default();
-    // This one may be closing the folder on another thread.
+    // This process may be closing the folder on another thread.
     let other = holder(&list, &file).filter(|process| *process != std::process::id());
     other.is_some_and(|process| {
         let read = |name: &str| read(&format!("/proc/{process}/{name}")).unwrap_or_default();
@@ -71,8 +71,8 @@ fn read(path: &str) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// The process that has the lock of a file, by the list of the system (proc(5)):
-/// `1: FLOCK ADVISORY WRITE 4857 fe:00:1234 0 EOF`.
+/// The process with the lock of a file, by the system's list (proc(5)): `1: FLOCK ADVISORY WRITE
+/// 4857 fe:00:1234 0 EOF`.
 fn holder(list: &str, file: &str) -> Option<u32> {
     list.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -83,9 +83,9 @@ fn holder(list: &str, file: &str) -> Option<u32> {
     })
 }
 
-/// Whether a process runs and is not being killed, by its files `stat` and `status` (proc(5)).
+/// Whether a process runs and is not being killed, by its `stat` and `status` (proc(5)).
 fn lives(stat: &str, status: &str) -> bool {
-    // Its name stands in parentheses, and may have any bytes.
+    // Its name is in parentheses, of any bytes.
     let Some((_, rest)) = stat.rsplit_once(") ") else {
         return false;
     };

@@ -1,4 +1,4 @@
-//! Opening the folder: what an earlier process has left, and what becomes of it.
+//! Opening the folder: what an earlier process has left, and its fate.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
@@ -25,15 +25,15 @@ use crate::sums::{checksum, chunks};
 use crate::text::{Lines, escaped, sealed, unescaped_text, unsealed};
 use crate::uploads::{NotedUpload, Uploads};
 
-/// The file that says what the folder is.
+/// Says what the folder is.
 const HEAD: &str = "bucket";
 const HEADER: &str = "pagewell staging 1";
 const HEAD_BYTES_MAX: u64 = 16 << 10;
-/// A staged file that an earlier process has journaled, and not finished.
+/// A file that an earlier process has journaled, and not finished.
 pub struct Journaled {
     /// As it was written.
     pub record: Record,
-    /// Has the dirty bytes of the record, which were compared.
+    /// With the record's dirty bytes, compared.
     pub file: StagedFile,
 }
 
@@ -43,11 +43,11 @@ pub struct Opened {
     pub staging: Arc<Staging>,
     /// To be replayed, the oldest first.
     pub journaled: Vec<Journaled>,
-    /// Uploads that were begun, and not ended: to be aborted, and then forgotten.
+    /// Uploads begun, and not ended: to be aborted, then forgotten.
     pub uploads: Vec<NotedUpload>,
 }
 
-/// Opens it, unless another process has it for so long. See [`Staging::open`].
+/// See [`Staging::open`].
 pub(crate) fn open(
     path: &Path,
     origin: &str,
@@ -65,7 +65,7 @@ pub(crate) fn open(
         .map_err(failed)?;
     let path = path.canonicalize().map_err(failed)?;
     let handle = File::open(&path).map_err(failed)?;
-    // What another user has put there would be sent with the keys of this one.
+    // What another user put there would be sent with this one's keys.
     let metadata = handle.metadata().map_err(failed)?;
     if let Some(distrust) = files::distrust(&metadata, files::OTHERS_WRITE) {
         return Err(refused(&format!(
@@ -93,7 +93,7 @@ pub(crate) fn open(
     })
 }
 
-/// Whether the folder is of this bucket, or has nothing; else why not.
+/// Whether the folder is of this bucket, or empty; else why not.
 fn check_head(path: &Path, head: &Path, origin: &str) -> Result<(), String> {
     let text = |error: io::Error| error.to_string();
     let file = match files::open(head) {
@@ -101,7 +101,7 @@ fn check_head(path: &Path, head: &Path, origin: &str) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let temporary = files::temporary_of(Path::new(HEAD));
             for entry in std::fs::read_dir(path).map_err(text)? {
-                // A process that was killed before its head had its name.
+                // Of a process killed before its head had its name.
                 if entry.map_err(text)?.file_name() != temporary.as_os_str() {
                     return Err(
                         "is not empty and no staging folder: give one of its own".to_owned()
@@ -132,7 +132,7 @@ fn check_head(path: &Path, head: &Path, origin: &str) -> Result<(), String> {
     }
 }
 
-/// The files of the folder, by number.
+/// Files by number.
 #[derive(Default)]
 struct Found(BTreeMap<u64, Vec<Kind>>);
 
@@ -159,17 +159,17 @@ impl Found {
             .map_or(1, |(last, _)| last.saturating_add(1))
     }
 
-    /// Those that have a file of this kind, ascending.
+    /// Those with a file of this kind, ascending.
     fn numbers(&self, kind: Kind) -> Vec<u64> {
         let with = self.0.iter().filter(|(_, kinds)| kinds.contains(&kind));
         with.map(|(number, _)| *number).collect()
     }
 
-    /// Removes what has no record, sets aside what is damaged, and returns the rest.
+    /// Removes what has no record, sets aside what is damaged; the rest is journaled.
     fn restore(&self, folder: &Arc<Folder>) -> io::Result<Vec<Journaled>> {
         for number in self.numbers(Kind::Kept) {
             let path = folder.file(number, Kind::Kept);
-            // Of which most may be holes.
+            // Most may be holes.
             let bytes = path
                 .metadata()
                 .map_or(0, |status| status.blocks().saturating_mul(512));
@@ -200,7 +200,7 @@ fn restore_one(folder: &Arc<Folder>, number: u64) -> io::Result<Option<Journaled
         Err(error) => return set_aside(folder, number, None, &error.to_string()),
     };
     if let State::Kept(_) = stored.state {
-        // It ended between two names.
+        // The process ended between two names.
         let is_counted = folder.file(number, Kind::Kept).exists();
         match kept::settle(folder, &stored) {
             Ok(path) if !is_counted => {
@@ -232,7 +232,7 @@ fn restore_one(folder: &Arc<Folder>, number: u64) -> io::Result<Option<Journaled
     Ok(Some(Journaled { record, file }))
 }
 
-/// Reads the bytes that a record promises.
+/// Compares the bytes that a record promises.
 fn compare(folder: &Folder, stored: &Stored) -> io::Result<()> {
     for ((_, parts), sum) in chunks(&stored.parts).iter().zip(&stored.sums) {
         let found = checksum(parts, |part, bytes| {
@@ -249,8 +249,8 @@ fn compare(folder: &Folder, stored: &Stored) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a record and its bytes names under which nothing looks for them; the bytes first, as bytes
-/// without a record are removed.
+/// Gives a record and its bytes names that nothing looks for; bytes first, as those without a
+/// record are removed.
 fn set_aside(
     folder: &Folder,
     number: u64,

@@ -7,8 +7,8 @@
 //!              |1111111111|00000|0000000000|     never to the home that the record has
 //! ```
 //!
-//! No byte is promised in both homes, so there is always one to write to, and what is not promised
-//! lies in home 0: a file that is never journaled has one home.
+//! No byte is promised in both homes, so there is always one to write to. What is not promised lies
+//! in home 0: a file that is never journaled has one home.
 
 use pagewell_base::spans::{Span, Spans};
 
@@ -24,7 +24,7 @@ pub(crate) struct Part {
     pub home: Home,
 }
 
-/// See the module's text.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Places {
     now: [Spans; 2],
@@ -32,7 +32,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// As a record has them.
+    /// Of a record.
     pub(crate) fn promised(parts: &[Part]) -> Self {
         let mut places = Self::default();
         for part in parts {
@@ -46,7 +46,7 @@ impl Places {
         places
     }
 
-    /// Where these bytes are to be written, ascending.
+    /// Where to write bytes, ascending.
     pub(crate) fn targets(&self, start: u64, end: u64) -> Vec<Part> {
         let mut parts = Vec::with_capacity(1);
         let mut at = start;
@@ -65,7 +65,7 @@ impl Places {
         parts
     }
 
-    /// These bytes were written there. Returns how many there were none of before.
+    /// Bytes were written. Returns how many are new.
     pub(crate) fn written(&mut self, part: Part) -> u64 {
         let before = self.bytes();
         let (start, end) = part.span;
@@ -79,7 +79,7 @@ impl Places {
         self.bytes().saturating_sub(before)
     }
 
-    /// Forgets what is behind. Returns how many bytes that was.
+    /// Forgets what is behind. Returns how many bytes.
     pub(crate) fn cut(&mut self, length_bytes: u64) -> u64 {
         let before = self.bytes();
         for spans in &mut self.now {
@@ -88,18 +88,18 @@ impl Places {
         before - self.bytes()
     }
 
-    /// Bytes of `start..end` that are not stored.
+    /// How many bytes are not stored.
     pub(crate) fn missing(&self, start: u64, end: u64) -> u64 {
         let stored = self.now.iter().flat_map(|spans| spans.within(start, end));
         end.saturating_sub(start) - stored.map(|(from, to)| to - from).sum::<u64>()
     }
 
-    /// Bytes that are stored.
+    /// Bytes stored.
     pub(crate) fn bytes(&self) -> u64 {
         self.now.iter().map(Spans::bytes).sum()
     }
 
-    /// Where the bytes of `start..end` are that are stored, ascending.
+    /// Where bytes are stored, ascending.
     pub(crate) fn within(&self, start: u64, end: u64) -> Vec<Part> {
         let homes = self.now.iter().enumerate();
         let parts = homes.flat_map(|(home, spans)| {
@@ -111,22 +111,22 @@ impl Places {
         parts
     }
 
-    /// The parts of `start..end` that are stored, ascending.
+    /// What is stored, ascending.
     pub(crate) fn spans_within(&self, start: u64, end: u64) -> Vec<Span> {
         joined(&self.within(start, end))
     }
 
-    /// Whether all of `start..end` is stored.
+    /// Whether all is stored.
     pub(crate) fn covers(&self, start: u64, end: u64) -> bool {
         start >= end || self.spans_within(start, end) == [(start, end)]
     }
 
-    /// Where a record promises its bytes from now on.
+    /// A new record promises these bytes.
     pub(crate) fn promise(&mut self, parts: &[Part]) {
         self.promised = Self::promised(parts).promised;
     }
 
-    /// How many bytes of each home are needed, from its first.
+    /// How long each home must be.
     pub(crate) fn ends(&self) -> [u64; 2] {
         let end = |spans: &Spans| spans.iter().last().map_or(0, |(_, end)| end);
         let both = self.now.iter().zip(&self.promised);
@@ -135,7 +135,7 @@ impl Places {
     }
 }
 
-/// The spans of parts that ascend; what touches is one.
+/// The spans of ascending parts; those that touch are one.
 pub(crate) fn joined(parts: &[Part]) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     for part in parts {

@@ -1,7 +1,7 @@
 //! A few threads that carry requests to the disk.
 //!
-//! What is to be done is a turn of a file: one request of it. A thread starts when a turn comes and
-//! none is idle, up to the limit, and ends when the pool is dropped, after all turns.
+//! A turn is one request of a file. A thread starts when a turn comes and none is idle, up to the
+//! limit, and ends when the pool is dropped, after all turns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,16 +9,16 @@ use std::thread::JoinHandle;
 
 use pagewell_base::sync::{Condvar, Mutex};
 
-/// Threads at most: more would only wait for the same disk.
+/// More would only wait for the same disk.
 pub const THREADS_MAX: usize = 4;
 
 /// What has turns.
 pub(crate) trait Turns: Send + Sync {
-    /// Does one thing, and gives back itself if another is to follow.
+    /// Does one thing; returns itself if another follows.
     fn run(self: Arc<Self>) -> Option<Arc<dyn Turns>>;
 }
 
-/// See the module's text.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Pool(Arc<Shared>);
 
@@ -32,13 +32,13 @@ struct Shared {
 struct State {
     queue: VecDeque<Arc<dyn Turns>>,
     threads: Vec<JoinHandle<()>>,
-    /// Threads that wait for work, or were notified and are about to take it.
+    /// Waiting for work, or notified and about to take some.
     idle: usize,
     is_closing: bool,
 }
 
 impl Pool {
-    /// Has a turn run, after those that were given before.
+    /// Has a turn run, after earlier ones.
     pub(crate) fn push(&self, turns: Arc<dyn Turns>) {
         let mut state = self.0.state.lock();
         state.queue.push_back(turns);
@@ -46,13 +46,13 @@ impl Pool {
         if state.queue.len() > state.idle && state.threads.len() < THREADS_MAX {
             let shared = self.0.clone();
             let builder = std::thread::Builder::new().name("pagewell-staging".to_owned());
-            // On failure the threads that run go on alone.
+            // On failure the others go on alone.
             state.threads.extend(builder.spawn(move || shared.work()));
         }
         if !state.threads.is_empty() {
             return;
         }
-        // The system gives no thread at all: the caller does the work.
+        // Without any thread the caller does the work.
         let mut orphans = std::mem::take(&mut state.queue);
         drop(state);
         while let Some(turns) = orphans.pop_front() {
@@ -90,7 +90,7 @@ impl Drop for Pool {
         drop(state);
         self.0.work.notify_all();
         let own = std::thread::current().id();
-        // A turn may drop the last file, and with it the pool.
+        // A turn may drop the last file, and so the pool.
         for thread in threads.into_iter().filter(|it| it.thread().id() != own) {
             let _ = thread.join();
         }

@@ -7,33 +7,32 @@ use pagewell_base::spans::{Span, Spans};
 /// The version that a change is based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// The entity tag as the server gave it.
+    /// Entity tag, as the server gave it.
     pub etag: Option<String>,
-    /// When the server says it was changed.
+    /// Last change, as the server says.
     pub last_modified: Option<SystemTime>,
-    /// How many bytes it has.
+    /// Bytes.
     pub length_bytes: u64,
 }
 
-/// How an object is to be made from what is staged.
+/// How to make an object from what is staged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The key of the object.
+    /// Of the object.
     pub key: String,
-    /// The version that the object must still have; without one it must not exist.
+    /// The version that the object must still have; `None`: it must not exist.
     pub base: Option<Base>,
-    /// The first bytes of the base, as many, are part of the object where they are not dirty;
-    /// other bytes that are not dirty are zeros.
+    /// So many first bytes of the base are in the object where it is not dirty; the rest is zeros.
     pub base_bytes: u64,
-    /// How many bytes the object gets.
+    /// Of the object.
     pub length_bytes: u64,
-    /// The bytes that are staged, ascending, without overlap.
+    /// Staged bytes, ascending, without overlap.
     pub dirty: Vec<Span>,
-    /// The metadata that the object gets: names and values.
+    /// Names and values.
     pub metadata: Vec<(String, Vec<u8>)>,
-    /// Is written into the metadata of the object, so that its maker knows it again.
+    /// For the object's metadata, so that its maker knows it again.
     pub token: String,
-    /// When the bytes were made durable.
+    /// When the bytes became durable.
     pub journaled_at: SystemTime,
 }
 

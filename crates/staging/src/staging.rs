@@ -14,28 +14,25 @@ use crate::lock::LOCK_TRIED_FOR;
 use crate::open::{self, Opened};
 use crate::uploads::{NotedUpload, Uploads};
 
-/// See the crate's text.
+/// See the crate.
 pub struct Staging {
     folder: Arc<Folder>,
     uploads: Uploads,
 }
 
 impl Staging {
-    /// Opens the folder of the bucket `origin`, which is made if it is not there, with room for
-    /// `bytes_max`. Bytes without a record, which were never acknowledged, are removed. What is
-    /// damaged is set aside, with a warning.
+    /// Opens or makes the folder of the bucket `origin`, with room for `bytes_max`. Bytes without a
+    /// record, which were never acknowledged, are removed. What is damaged is set aside, with a
+    /// warning.
     ///
     /// # Errors
-    /// With the folder and the reason: it is of another bucket, it has something else, another
-    /// process has it ([`OpenError::is_in_use`]), or it cannot be written.
+    /// It is of another bucket, has something else, another process has it
+    /// ([`OpenError::is_in_use`]), or it cannot be written.
     pub fn open(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, OpenError> {
         open::open(path, origin, bytes_max, LOCK_TRIED_FOR)
     }
 
-    /// The same of a folder that another process may have left, or has: without waiting for it.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
+    /// The same without a wait, of a folder that another process may have.
     pub fn open_left(path: &Path, origin: &str, bytes_max: u64) -> Result<Opened, OpenError> {
         open::open(path, origin, bytes_max, Duration::ZERO)
     }
@@ -44,26 +41,25 @@ impl Staging {
         Arc::new(Self { folder, uploads })
     }
 
-    /// A staged file without bytes, for the object of this key. It takes nothing of the disk until
-    /// it is written.
+    /// A staged file for the object of this key. It takes nothing of the disk until it is written.
     #[must_use]
     pub fn create(&self, key: &str) -> StagedFile {
         StagedFile::new(&self.folder, self.folder.number(), key)
     }
 
-    /// Where the folder is.
+    /// The folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Bytes that are stored, those that are kept for people included.
+    /// Bytes stored, also those kept for people.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.folder.used_bytes()
     }
 
-    /// What it may take.
+    /// Most bytes to store.
     #[must_use]
     pub fn bytes_max(&self) -> u64 {
         self.folder.bytes_max()
@@ -75,25 +71,25 @@ impl Staging {
         self.folder.is_nearly_full()
     }
 
-    /// Files with a record, and the bytes that these promise.
+    /// Files with a record, and the bytes promised.
     #[must_use]
     pub fn journaled(&self) -> Count {
         self.folder.journaled()
     }
 
-    /// Files of conflicts that are there for people, until people remove them.
+    /// Files of conflicts, until people remove them.
     #[must_use]
     pub fn kept(&self) -> Count {
         self.folder.kept()
     }
 
-    /// An upload in parts begins. If the process ends before [`Self::forget_upload`], the next
-    /// [`Self::open`] returns it.
+    /// An upload in parts begins. [`Self::open`] returns it, unless [`Self::forget_upload`] comes
+    /// first.
     pub fn note_upload(&self, key: &str, upload_id: &str) {
         self.uploads.note(&self.folder, upload(key, upload_id));
     }
 
-    /// It was completed, or aborted.
+    /// The upload was completed, or aborted.
     pub fn forget_upload(&self, key: &str, upload_id: &str) {
         self.uploads.forget(&self.folder, &upload(key, upload_id));
     }

@@ -29,33 +29,33 @@ use crate::text::{
     Lines, escaped, nanoseconds, sealed, time_of, unescaped, unescaped_text, unsealed,
 };
 
-/// The longest record: some two million parts.
+/// Some two million parts.
 pub const RECORD_BYTES_MAX: u64 = 64 << 20;
 const HEADER: &str = "pagewell staged file 1";
 
 /// What becomes of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// A replay uploads them.
+    /// To be uploaded by a replay.
     Journaled,
-    /// They are for people, for this reason.
+    /// For people, and why.
     Kept(String),
 }
 
-/// See the module's text.
+/// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     /// Of the staged file.
     pub number: u64,
     /// The bucket.
     pub origin: String,
-    /// See there.
+    /// What becomes of it.
     pub state: State,
-    /// What the caller says.
+    /// What the caller gave.
     pub record: Record,
-    /// Where its dirty bytes are.
+    /// Where dirty bytes are.
     pub parts: Vec<Part>,
-    /// Of all chunks that have one; none of what is kept.
+    /// Of all chunks of what is journaled.
     pub sums: Vec<Sum>,
 }
 
@@ -103,7 +103,7 @@ impl Stored {
         Ok(())
     }
 
-    /// `None` for what is no record.
+    /// `None`: no record.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let mut lines = Lines::new(unsealed(bytes)?);
         lines.take(HEADER).filter(|rest| rest.is_empty())?;
@@ -167,12 +167,12 @@ impl Stored {
         is_right.then_some(stored)
     }
 
-    /// Whether each chunk of what a replay uploads has its sum.
+    /// Whether each chunk for a replay has its sum.
     fn has_sums(&self) -> bool {
         if self.state != State::Journaled {
             return true;
         }
-        // First, as what is compared then has an entry for each chunk.
+        // First: else a record could ask for any number of chunks.
         let bytes = self.parts.iter().map(|part| part.span.1 - part.span.0);
         let bytes: u128 = bytes.map(u128::from).sum();
         let of_sums = self.sums.iter().map(|sum| sum.chunk);

@@ -1,7 +1,7 @@
 //! Checksums of the bytes that a record promises, one for each MiB of the object.
 //!
-//! Those of parts that were not written since the last record are kept, so that a `journal` of a
-//! large file that has changed little reads little.
+//! Sums of parts not written since the last record are kept, so that a `journal` of a large file
+//! that has changed little reads little.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -11,30 +11,30 @@ use siphasher::sip128::{Hasher128, SipHasher13 as WideHasher};
 
 use crate::places::Part;
 
-/// Bytes of the object that have one checksum.
+/// Of the object.
 pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
 
 /// Of a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
-    /// The number of the chunk.
+    /// Its number.
     pub chunk: u64,
     /// Over places and bytes.
     pub checksum: u128,
 }
 
-/// What is known of chunks.
+/// Known sums.
 #[derive(Default)]
 pub(crate) struct Sums(BTreeMap<u64, Known>);
 
 struct Known {
-    /// Of which bytes it is the sum.
+    /// Hash of the summed spans.
     spans: u64,
     checksum: u128,
 }
 
 impl Sums {
-    /// Bytes are being written there.
+    /// Bytes are being written.
     pub(crate) fn forget(&mut self, start: u64, end: u64) {
         if start >= end || self.0.is_empty() {
             return;
@@ -43,13 +43,12 @@ impl Sums {
         self.0.extract_if(chunks, |_, _| true).for_each(drop);
     }
 
-    /// The sum of a chunk, if these are the bytes that it was made of.
+    /// The sum of a chunk, if it is of these bytes.
     pub(crate) fn find(&self, chunk: u64, parts: &[Part]) -> Option<u128> {
         let known = self.0.get(&chunk)?;
         (known.spans == spans_hash(parts)).then_some(known.checksum)
     }
 
-    /// The sum of a chunk with these bytes.
     pub(crate) fn keep(&mut self, chunk: u64, parts: &[Part], checksum: u128) {
         let spans = spans_hash(parts);
         self.0.insert(chunk, Known { spans, checksum });
@@ -65,7 +64,7 @@ fn spans_hash(parts: &[Part]) -> u64 {
     hasher.finish()
 }
 
-/// The chunks of parts that ascend, and what they have of them, ascending.
+/// The chunks of ascending parts, with what each has of them.
 pub(crate) fn chunks(parts: &[Part]) -> Vec<(u64, Vec<Part>)> {
     let mut chunks: Vec<(u64, Vec<Part>)> = Vec::new();
     for part in parts {
@@ -87,7 +86,7 @@ pub(crate) fn chunks(parts: &[Part]) -> Vec<(u64, Vec<Part>)> {
     chunks
 }
 
-/// The sum of parts of a chunk, whose bytes `read` puts into the memory that it is given.
+/// The sum of a chunk's parts, which `read` reads.
 pub(crate) fn checksum<E>(
     parts: &[Part],
     mut read: impl FnMut(&Part, &mut [u8]) -> Result<(), E>,

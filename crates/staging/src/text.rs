@@ -1,11 +1,11 @@
-//! Texts of lines that begin with a word and end with a checksum over all before it.
+//! Lines that begin with a word; the last has a checksum over the others.
 
 use std::hash::Hasher;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use siphasher::sip128::{Hasher128, SipHasher13};
 
-/// Bytes as a part of a line: what is no text, control characters and `%` are `%XX`.
+/// Bytes in a line: what is no text, control characters and `%` are `%XX`.
 pub(crate) fn escaped(bytes: &[u8]) -> String {
     let mut line = String::with_capacity(bytes.len());
     let escape = |line: &mut String, bytes: &[u8]| {
@@ -39,12 +39,12 @@ pub(crate) fn unescaped(line: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// The opposite of [`escaped`] of a text.
+/// The same, of a text.
 pub(crate) fn unescaped_text(line: &str) -> Option<String> {
     String::from_utf8(unescaped(line)?).ok()
 }
 
-/// Nanoseconds after 1970, or before it.
+/// After 1970.
 pub(crate) fn nanoseconds(time: SystemTime) -> i128 {
     let signed = |span: Duration| i128::try_from(span.as_nanos()).unwrap_or(i128::MAX);
     match time.duration_since(UNIX_EPOCH) {
@@ -65,14 +65,14 @@ pub(crate) fn time_of(nanoseconds: i128) -> Option<SystemTime> {
     }
 }
 
-/// The text with its last line.
+/// With the last line.
 pub(crate) fn sealed(mut text: String) -> String {
     let seal = checksum(text.as_bytes());
     text.push_str(&format!("end {seal:032x}\n"));
     text
 }
 
-/// The text without its last line, if that is right.
+/// Without the last line, if that is right.
 pub(crate) fn unsealed(bytes: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(bytes).ok()?;
     let start = text.strip_suffix('\n')?.rfind('\n')? + 1;
@@ -87,7 +87,7 @@ fn checksum(bytes: &[u8]) -> u128 {
     hasher.finish128().as_u128()
 }
 
-/// The lines of a text, taken in order.
+/// Lines, taken in order.
 pub(crate) struct Lines<'a>(std::iter::Peekable<std::str::Lines<'a>>);
 
 impl<'a> Lines<'a> {
@@ -96,7 +96,7 @@ impl<'a> Lines<'a> {
         Self(text.lines().peekable())
     }
 
-    /// What follows this word in the next line; `None`, and nothing is taken, where it is another.
+    /// What follows this word in the next line; `None`, taking nothing, for another word.
     pub(crate) fn take(&mut self, word: &str) -> Option<&'a str> {
         let rest = self.0.peek()?.strip_prefix(word)?;
         let rest = match rest.is_empty() {
@@ -107,7 +107,7 @@ impl<'a> Lines<'a> {
         Some(rest)
     }
 
-    /// Whether all were taken.
+    /// Whether all are taken.
     pub(crate) fn is_at_end(&mut self) -> bool {
         self.0.peek().is_none()
     }

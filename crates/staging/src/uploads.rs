@@ -1,7 +1,6 @@
-//! Uploads in parts that were begun, so that what a killed process leaves behind can be aborted.
-//!
-//! Each is a small file. It is not made durable: after a power cut a store may keep a leftover
-//! that nothing here names, as it may of other programs.
+//! Uploads in parts, each in a small file, so that what a killed process leaves can be aborted. Not
+//! durable: after a power cut a store may keep a leftover that nothing here names, as it may of
+//! other programs.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -16,28 +15,27 @@ use pagewell_base::sync::Mutex;
 use crate::folder::{Folder, Kind};
 use crate::text::{Lines, escaped, sealed, unescaped_text, unsealed};
 
-/// Uploads that are noted at a time; more are begun without a note.
+/// Noted at a time; more begin without a note.
 pub const UPLOADS_MAX: usize = 1024;
 const HEADER: &str = "pagewell upload 1";
-/// A key of 1,024 bytes, each written as three, and an identifier of any length that was seen.
+/// A key of 1,024 bytes, each written as three, and any identifier seen so far.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// An upload that was begun.
+/// An upload begun.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NotedUpload {
-    /// The key of the object.
+    /// Of the object.
     pub key: String,
     /// As the store gave it.
     pub upload_id: String,
 }
 
-/// See the module's text.
+/// See the module.
 #[derive(Default)]
 pub(crate) struct Uploads(Mutex<HashMap<NotedUpload, u64>>);
 
 impl Uploads {
-    /// Reads the files with these numbers, and removes those that say nothing. The rest stay until
-    /// they are forgotten.
+    /// Reads files, and removes those that say nothing. The rest stay until forgotten.
     pub(crate) fn load(folder: &Folder, numbers: &[u64]) -> Self {
         let uploads = Self::default();
         for &number in numbers {
@@ -49,12 +47,11 @@ impl Uploads {
         uploads
     }
 
-    /// All of them.
     pub(crate) fn all(&self) -> Vec<NotedUpload> {
         self.0.lock().keys().cloned().collect()
     }
 
-    /// Notes one, if that can be done.
+    /// Notes one, if possible.
     pub(crate) fn note(&self, folder: &Folder, upload: NotedUpload) {
         let number = folder.number();
         let mut uploads = self.0.lock();
@@ -72,7 +69,7 @@ impl Uploads {
         }
     }
 
-    /// It has ended.
+    /// An upload has ended.
     pub(crate) fn forget(&self, folder: &Folder, upload: &NotedUpload) {
         if let Some(number) = self.0.lock().remove(upload) {
             // What stays is aborted a second time.

@@ -1,4 +1,4 @@
-//! Records: of what is to be uploaded, and of what is kept for people.
+//! Records of what is to be uploaded, and of what is kept for people.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -16,13 +16,12 @@ use crate::stored::{RECORD_BYTES_MAX, State as StoredState, Stored};
 use crate::sums::{Sum, checksum, chunks};
 
 impl StagedFile {
-    /// Makes the dirty bytes durable, and then the record, in place of an earlier one. Once it has
-    /// returned, a replay finds exactly these bytes, whatever is written or cut later. Waits for
-    /// the disk.
+    /// Makes the dirty bytes durable, then the record, in place of an earlier one. After that a
+    /// replay finds exactly these bytes, whatever is written or cut later. Waits for the disk.
     ///
     /// # Errors
-    /// The earlier record holds where this fails. After [`Error::Doubtful`], and after a failed
-    /// flush, no later one succeeds: the bytes have to be uploaded, or written to another file.
+    /// The earlier record holds. After [`Error::Doubtful`], and after a failed flush, no later call
+    /// succeeds: the bytes have to be uploaded, or written to another file.
     pub fn journal(&self, record: &Record) -> Result<()> {
         let turn = self.0.take_turn();
         let inner = &self.0;
@@ -66,12 +65,12 @@ impl StagedFile {
     }
 
     /// Keeps the dirty bytes for people: what is stored of them stays, durable, and is never
-    /// replayed; an earlier record is gone. Returns the data file, which has these bytes at their
-    /// places and holes elsewhere; the text beside it says which they are, and the reason. Later
-    /// writes fail. Waits for the disk.
+    /// replayed; an earlier record is gone. Returns the data file, with these bytes at their places
+    /// and holes elsewhere; the text beside it says which they are, and the reason. Later writes
+    /// fail. Waits for the disk.
     ///
     /// # Errors
-    /// The earlier record holds where this fails.
+    /// The earlier record holds.
     pub fn keep(&self, record: &Record, reason: &str) -> Result<PathBuf> {
         let turn = self.0.take_turn();
         let inner = &self.0;
@@ -92,7 +91,7 @@ impl StagedFile {
             0 => String::new(),
             missing => format!("; {missing} bytes of it are missing"),
         };
-        // What the disk refuses to say is durable is better than nothing.
+        // Better than nothing, even if the disk does not call it durable.
         let doubt = match inner.sync() {
             Ok(()) => String::new(),
             Err(error) => format!("; the disk was in doubt: {error}"),
@@ -117,7 +116,7 @@ impl StagedFile {
         STAGING_CONFLICTS.add(1);
         inner.folder.descriptors().forget(inner.number);
         let path = kept::settle(&inner.folder, &stored).unwrap_or_else(|error| {
-            // Durable, under the names that they had. The next process tries it again.
+            // Durable, under the names that they had. The next process tries again.
             tracing::warn!("{}: is not in one file: {error}", inner.name());
             inner.folder.file(inner.number, Kind::Record)
         });
@@ -139,7 +138,7 @@ impl Inner {
         Error::of(&self.folder.file(self.number, Kind::Data(0)))
     }
 
-    /// Where the dirty bytes of a record are.
+    /// Where a record's dirty bytes are.
     fn parts_of(&self, state: &State, record: &Record) -> Result<Vec<Part>> {
         let mut parts = Vec::with_capacity(record.dirty.len());
         for (start, end) in record.dirty_spans().iter() {
@@ -158,7 +157,7 @@ impl Inner {
         Ok(parts)
     }
 
-    /// The sums of these parts; those that are not known are made of what the files have.
+    /// The sums of parts; the files are read for unknown ones.
     fn sums_of(&self, parts: &[Part]) -> io::Result<Vec<Sum>> {
         let mut sums = Vec::new();
         for (chunk, parts) in chunks(parts) {
@@ -179,8 +178,8 @@ impl Inner {
         Ok(sums)
     }
 
-    /// Makes the data files durable, and their names where an earlier record, which stands until
-    /// the next one is there, does not need them.
+    /// Makes the data files durable, and their new names if there is an earlier record, which must
+    /// hold until the next one is there.
     fn sync(&self) -> Result<()> {
         let files = self.state.lock().files;
         for (home, _) in files

@@ -1,4 +1,4 @@
-//! One staged file: its requests, one after the other, and what is stored.
+//! One staged file: its requests, in order, and what is stored.
 
 mod journal;
 mod transfer;
@@ -18,11 +18,11 @@ use crate::places::{Home, Part, Places};
 use crate::pool::Turns;
 use crate::sums::Sums;
 
-/// A file may not have more.
+/// Of any file.
 const LENGTH_BYTES_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// Bytes of one changed object. Clones are the same file; when the last one is dropped, its bytes
-/// are removed, unless they are journaled or kept. See the crate's text.
+/// Bytes of a changed object. Clones are the same file; dropping the last removes its bytes, unless
+/// they are journaled or kept. See the crate.
 #[derive(Clone)]
 pub struct StagedFile(Arc<Inner>);
 
@@ -31,17 +31,17 @@ struct Inner {
     number: u64,
     key: String,
     state: Mutex<State>,
-    /// For those that wait for the turn.
+    /// For the turn.
     turn_ended: Condvar,
 }
 
-/// What becomes of the bytes at the end.
+/// What becomes of the bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Removed,
-    /// A record promises so many bytes.
+    /// A record promises so many.
     Journaled(u64),
-    /// They are for people, or cannot be removed.
+    /// For people, or not removable.
     Left,
 }
 
@@ -49,40 +49,39 @@ struct State {
     places: Places,
     sums: Sums,
     queue: VecDeque<Waiting>,
-    /// A thread carries out a request, or writes a record.
+    /// A thread runs a request, or writes a record.
     has_turn: bool,
-    /// Threads that wait for the turn. They come before requests.
+    /// Threads that wait for the turn, before requests.
     waiting: usize,
-    /// What the request that is carried out stores behind it is cut.
+    /// The running request stores nothing behind it.
     end_max: u64,
     files: [DataState; 2],
-    /// A data file was made, and its name is not durable.
+    /// A data file's name is not durable.
     has_new_name: bool,
     fate: Fate,
     /// A flush has failed.
     is_doubtful: bool,
-    /// Takes no writes any more.
+    /// Takes no writes.
     is_closed: bool,
 }
 
-/// What is known of a data file.
+/// A data file.
 #[derive(Clone, Copy, Default)]
 struct DataState {
     is_made: bool,
-    /// It may be shorter.
+    /// At most.
     length_bytes: u64,
-    /// Has bytes that are not durable.
+    /// Some bytes are not durable.
     is_unsynced: bool,
 }
 
-/// What waits for its turn.
 enum Waiting {
     Transfer {
         request: Request,
-        /// Was cut since.
+        /// Cut meanwhile.
         end_max: u64,
     },
-    /// The data files may be longer than they need to be.
+    /// Data files may be too long.
     Trim,
 }
 
@@ -92,7 +91,7 @@ impl StagedFile {
         Self::with(folder, number, key, Places::default(), files, Fate::Removed)
     }
 
-    /// As a record of an earlier process promises it. The lengths are those of the data files.
+    /// As a record promises it; `lengths` of the data files.
     pub(crate) fn restored(
         folder: &Arc<Folder>,
         number: u64,
@@ -142,16 +141,15 @@ impl StagedFile {
         }))
     }
 
-    /// The key of the object.
+    /// The object's key.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.0.key
     }
 
-    /// Carries the request out on a thread of the folder's, after those of this file that came
-    /// before. A write that is complete is stored, not durable; `ENOSPC` where the folder is full.
-    /// A read of bytes that are not stored fails (`EIO`). A flush is complete at once, as
-    /// [`Self::journal`] makes durable.
+    /// Carries a request out on a thread of the folder, after earlier ones of this file. A complete
+    /// write is stored, not durable; `ENOSPC`: the folder is full. A read of bytes that are not
+    /// stored fails (`EIO`). A flush is complete at once, as [`Self::journal`] makes durable.
     pub fn submit(&self, request: Request) {
         let inner = &self.0;
         let end = request.offset().checked_add(request.len() as u64);
@@ -178,26 +176,25 @@ impl StagedFile {
         inner.begin(&mut state);
     }
 
-    /// The parts of `start..end` that are stored, ascending.
+    /// What is stored, ascending.
     #[must_use]
     pub fn spans_within(&self, start: u64, end: u64) -> Vec<Span> {
         self.0.state.lock().places.spans_within(start, end)
     }
 
-    /// Bytes that are stored.
+    /// Bytes stored.
     #[must_use]
     pub fn stored_bytes(&self) -> u64 {
         self.0.state.lock().places.bytes()
     }
 
-    /// Whether the disk has failed to make bytes durable, so that it may have lost some.
+    /// Whether a flush has failed, so that the disk may have lost bytes.
     #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.0.state.lock().is_doubtful
     }
 
-    /// Forgets what is behind, and what the writes that came before store there. What a record
-    /// promises is not changed.
+    /// Forgets what is behind, and what earlier writes store there. What a record promises stays.
     pub fn cut(&self, length_bytes: u64) {
         let mut state = self.0.state.lock();
         state.end_max = state.end_max.min(length_bytes);
@@ -217,15 +214,15 @@ impl StagedFile {
         self.0.begin(&mut state);
     }
 
-    /// The object was made: nothing is needed any more. Waits for the request that is carried out,
-    /// and for the disk if there is a record. Later writes fail.
+    /// The object was made: nothing is needed any more. Waits for the running request, and for the
+    /// disk if there is a record. Later writes fail.
     pub fn finish(&self) {
         self.0.state.lock().is_closed = true;
         self.withdraw();
     }
 
-    /// Nothing is to be uploaded after a kill: there is no record any more. The bytes stay as long
-    /// as the file is used. Waits as [`Self::finish`] does.
+    /// Removes the record: nothing is to be uploaded after a kill. The bytes stay while the file is
+    /// used. Waits as [`Self::finish`] does.
     pub fn withdraw(&self) {
         let turn = self.0.take_turn();
         let mut state = self.0.state.lock();
@@ -246,7 +243,7 @@ impl StagedFile {
     }
 }
 
-/// The right to use the data files. Its end lets the next request go on.
+/// The right to use the data files; its end lets the next request run.
 struct Turn(Arc<Inner>);
 
 impl Drop for Turn {
@@ -268,7 +265,7 @@ impl Inner {
         DeviceError::failed(&self.name(), offset, errno)
     }
 
-    /// Has the first request of the queue carried out, unless it will be.
+    /// Has the queue run, unless it will be.
     fn begin(self: &Arc<Self>, state: &mut State) {
         if !state.has_turn && state.waiting == 0 {
             state.has_turn = true;
@@ -276,7 +273,6 @@ impl Inner {
         }
     }
 
-    /// Waits for the turn.
     fn take_turn(self: &Arc<Self>) -> Turn {
         let mut state = self.state.lock();
         state.waiting += 1;
@@ -300,7 +296,7 @@ impl Inner {
         None
     }
 
-    /// A data file, which is made if it was not yet. Only with the turn.
+    /// A data file, made if missing. Only with the turn.
     fn data(&self, home: Home) -> io::Result<Arc<File>> {
         let known = |state: &State| state.files.get(home).is_some_and(|file| file.is_made);
         let is_new = !known(&self.state.lock());
@@ -319,7 +315,6 @@ impl Inner {
         Ok(file)
     }
 
-    /// Stores the bytes of a request.
     fn write(&self, request: &Request) -> Outcome {
         let (start, end) = span_of(request);
         let mut state = self.state.lock();
@@ -360,14 +355,14 @@ impl Inner {
         }
     }
 
-    /// The first bytes of a target are written, as many. Returns how many are stored that were not.
+    /// The first `bytes` of a target are written. Returns how many are new.
     fn note_written(&self, target: Part, bytes: usize) -> u64 {
         let mut state = self.state.lock();
         let (start, _) = target.span;
         let written = start + bytes as u64;
         if let Some(file) = state.files.get_mut(target.home) {
             file.is_unsynced = true;
-            // A write that failed may have reached further.
+            // A failed write may have reached further.
             file.length_bytes = file.length_bytes.max(target.span.1);
         }
         let span = (start, written.min(state.end_max));
@@ -378,7 +373,6 @@ impl Inner {
         state.places.written(Part { span, home })
     }
 
-    /// Reads the bytes of a request.
     fn read(&self, request: &mut Request) -> Outcome {
         let (start, end) = span_of(request);
         let parts = self.state.lock().places.within(start, end);
@@ -399,7 +393,7 @@ impl Inner {
         }
         let transferred_bytes = (at - start) as usize;
         if at < end {
-            // Cut since it was submitted.
+            // Cut meanwhile.
             return failed(transferred_bytes, self.error(at, Errno::IO));
         }
         Outcome {
@@ -408,7 +402,7 @@ impl Inner {
         }
     }
 
-    /// Gives the disk back what is behind all bytes that are stored or promised.
+    /// Cuts data files behind all that is stored or promised.
     fn trim(&self) {
         let state = self.state.lock();
         let ends = state.places.ends();
@@ -418,7 +412,7 @@ impl Inner {
             if !file.is_made || file.length_bytes <= end {
                 continue;
             }
-            // What cannot be cut is only not free.
+            // If not, the room is only not free.
             if self.data(home).and_then(|file| file.set_len(end)).is_ok()
                 && let Some(file) = self.state.lock().files.get_mut(home)
             {
@@ -473,7 +467,7 @@ impl Drop for Inner {
 }
 
 fn span_of(request: &Request) -> Span {
-    // Was looked at when it came.
+    // Was checked when it came.
     let end = request.offset().saturating_add(request.len() as u64);
     (request.offset(), end)
 }

@@ -1,4 +1,4 @@
-//! Parts of requests, between their memory and a data file.
+//! Parts of requests, between memory and a data file.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -8,13 +8,13 @@ use pagewell_base::spans::Span;
 use pagewell_device::Request;
 use rustix::io::Errno;
 
-/// Memory of one system call (`UIO_MAXIOV`).
+/// Of one system call (`UIO_MAXIOV`).
 const VECTORS_MAX: usize = 1024;
 
-/// Bytes that were transferred, and why not all were.
+/// Bytes transferred, and why not all.
 type Transferred = (usize, Result<(), Errno>);
 
-/// Writes the bytes of a request that belong to `span`.
+/// Writes what of a request is in `span`.
 pub(super) fn write(file: &File, request: &Request, span: Span) -> Transferred {
     each(request.offset(), span, |range, offset| {
         let mut slices = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn write(file: &File, request: &Request, span: Span) -> Transferred {
     })
 }
 
-/// Reads the bytes of a request that belong to `span`.
+/// Reads what of a request is in `span`.
 pub(super) fn read(file: &File, request: &mut Request, span: Span) -> Transferred {
     each(request.offset(), span, |range, offset| {
         let mut slices = Vec::new();
@@ -50,19 +50,19 @@ pub(super) fn read(file: &File, request: &mut Request, span: Span) -> Transferre
     })
 }
 
-/// Transfers until all is done: `call` gets the bytes of the request and their place in the file.
+/// Transfers all: `call` gets the bytes of the request and their place in the file.
 fn each(
     request_offset: u64,
     (start, end): Span,
     mut call: impl FnMut(Range<usize>, u64) -> Result<usize, Errno>,
 ) -> Transferred {
-    // A span is a part of the request, whose length fits.
+    // A part of the request, whose length fits.
     let first = (start - request_offset) as usize;
     let length = (end - start) as usize;
     let mut done = 0;
     while done < length {
         match call(first + done..first + length, start + done as u64) {
-            // The file was cut by others, or the disk takes nothing.
+            // Others cut the file, or the disk takes nothing.
             Ok(0) => return (done, Err(Errno::IO)),
             Ok(bytes) => done += bytes.min(length - done),
             Err(Errno::INTR | Errno::AGAIN) => {}
@@ -72,14 +72,13 @@ fn each(
     (done, Ok(()))
 }
 
-/// What of a slice that begins at byte `start` of a request is in `range` of it.
+/// What of a slice, which begins at `start`, is in `range` of a request.
 fn part_of(start: usize, length: usize, range: &Range<usize>) -> Range<usize> {
     let from = range.start.saturating_sub(start).min(length);
     let to = range.end.saturating_sub(start).min(length);
     from..to
 }
 
-/// The number of a system's reason.
 pub(super) fn errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
