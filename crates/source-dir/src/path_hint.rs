@@ -154,16 +154,19 @@ impl Places {
     }
 
     fn find(&self, bounds: &Bounds, inode: Inode, id: &FileId) -> Result<()> {
-        let mut wanted = self.wanted.lock();
-        Error::TryLater.when(wanted.len() >= WANTED_MAX)?;
-        wanted.insert(inode.number, (inode, *id));
-        drop(wanted);
+        let is_wanted = self.want(inode, id);
         let others = self.waiting.fetch_add(1, Ordering::Relaxed);
         let turn = (others < WAITING_MAX).then(|| self.next_census.lock());
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         let mut next_census = turn.ok_or(Error::TryLater)?;
-        if !self.wanted.lock().contains_key(&inode.number) {
-            return Ok(()); // the census of another thread had it
+        let wanted = self.wanted.lock();
+        let is_done = match is_wanted {
+            true => !wanted.contains_key(&inode.number),
+            false => wanted.len() < WANTED_MAX,
+        };
+        drop(wanted);
+        if is_done {
+            return Ok(()); // the census of another thread had it, or made room
         }
         let rest = next_census.saturating_duration_since(Instant::now());
         Error::TryLater.when(rest > WAIT)?;
@@ -179,6 +182,16 @@ impl Places {
         }
         *next_census = Instant::now() + began.elapsed().saturating_mul(REST_FACTOR);
         Ok(())
+    }
+
+    /// False where too many are wanted: only a census makes room.
+    fn want(&self, inode: Inode, id: &FileId) -> bool {
+        let mut wanted = self.wanted.lock();
+        let has_room = wanted.len() < WANTED_MAX || wanted.contains_key(&inode.number);
+        if has_room {
+            wanted.insert(inode.number, (inode, *id));
+        }
+        has_room
     }
 
     fn read_all(&self, bounds: &Bounds, asked: &Wanted) -> Result<()> {
@@ -404,6 +417,9 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::directory::Directory;
+    use crate::objects::Naming;
+    use crate::options::Options;
 
     /// A snapshot has the numbers and births of what it was made of.
     #[test]
@@ -427,6 +443,35 @@ mod tests {
         for (inode, name) in [(live, b"live"), (copy, b"copy")] {
             assert_eq!(*table.chain(inode).unwrap()[0].1, *name);
         }
+    }
+
+    /// Clients need not come back for what they asked for.
+    #[test]
+    fn when_too_many_are_wanted_the_next_call_makes_room() {
+        let top = tempfile::tempdir().unwrap();
+        let options = Options {
+            force_trails: true,
+            ..Options::default()
+        };
+        let directory = Directory::open(top.path(), options).unwrap();
+        let objects = directory.tree().objects();
+        let Naming::PathHints(places) = objects.naming() else {
+            panic!("objects are named by handles");
+        };
+        let missing = |number: usize| Inode {
+            number: u64::MAX - number as u64,
+            birth: 7,
+        };
+        for number in 0..WANTED_MAX {
+            let inode = missing(number);
+            assert!(places.want(inode, &compose(inode, &[])));
+        }
+        let id = compose(missing(WANTED_MAX), &[]);
+        let open = || places.open(objects.bounds(), &id).map(drop);
+        assert_eq!(open(), Err(Error::TryLater));
+        assert!(places.wanted.lock().is_empty());
+        *places.next_census.lock() = Instant::now(); // it rests no longer
+        assert_eq!(open(), Err(Error::Stale));
     }
 
     #[test]
