@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Lines in the queue.
 const LINES_MAX: usize = 1024;
@@ -21,6 +21,8 @@ const LINES_MAX: usize = 1024;
 const TOGETHER_MAX: usize = 128;
 /// Longest wait for the queue at exit.
 const FINISH_WAIT: Duration = Duration::from_secs(5);
+/// At exit, between two looks at a full queue.
+const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 enum Message {
     Line(Vec<u8>),
@@ -60,10 +62,17 @@ impl AuditFile {
 
     /// Waits a bounded time for the queue.
     pub(crate) fn finish(&self) {
+        let began = Instant::now();
         let (done, is_done) = sync_channel(1);
-        if self.queue.try_send(Message::Finish(done)).is_ok() {
-            let _ = is_done.recv_timeout(FINISH_WAIT);
+        let mut message = Message::Finish(done);
+        while let Err(TrySendError::Full(refused)) = self.queue.try_send(message) {
+            if began.elapsed() >= FINISH_WAIT {
+                return;
+            }
+            message = refused;
+            std::thread::sleep(FULL_PAUSE);
         }
+        let _ = is_done.recv_timeout(FINISH_WAIT.saturating_sub(began.elapsed()));
     }
 }
 
@@ -188,6 +197,25 @@ mod tests {
         file.finish();
         assert_eq!(std::fs::read_to_string(&old).unwrap(), "one\n");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "two\n");
+    }
+
+    #[test]
+    fn the_end_waits_for_a_full_queue() {
+        let (queue, lines) = sync_channel(1);
+        let overflowed = Arc::default();
+        let file = AuditFile { queue, overflowed };
+        file.write(b"one\n".to_vec());
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("audit");
+        let mut writer = Writer::open(&path).unwrap();
+        let late = std::thread::spawn(move || {
+            std::thread::sleep(FULL_PAUSE * 5);
+            write_all(&mut writer, &lines, &AtomicU64::new(0));
+        });
+        file.finish();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "one\n");
+        drop(file);
+        late.join().unwrap();
     }
 
     #[test]
