@@ -231,7 +231,13 @@ impl Front {
 
     fn finish<R: Refuse, T>(&self, reply: R, answer: Result<T>, finish: impl FnOnce(&Self, R, T)) {
         match answer {
-            Ok(answer) => finish(self, reply, answer),
+            Ok(answer) => {
+                // What follows an answer asks the source, too. A reply that is lost is an error.
+                let _ = guarded(|| {
+                    finish(self, reply, answer);
+                    Ok(())
+                });
+            }
             Err(error) => {
                 self.report(&error);
                 reply.refuse(Errno::from_i32(error.to_errno().raw_os_error()));
@@ -399,4 +405,25 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
         names::PANICS.add(1);
         Err(Error::Io("defect of the program".to_owned()))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pagewell_source_ram::RamFileSystem;
+
+    struct Reply;
+
+    impl Refuse for Reply {
+        fn refuse(self, _errno: Errno) {}
+    }
+
+    #[test]
+    fn a_defect_behind_an_answer_ends_no_thread() {
+        let files = Arc::new(RamFileSystem::new(1 << 20).unwrap());
+        let front = Front::new(files, Coherence::UNCHANGED, &Options::new("ram"));
+        let before = names::PANICS.get();
+        front.finish(Reply, Ok(()), |_, _, ()| panic!("a defect"));
+        assert!(names::PANICS.get() > before);
+    }
 }
