@@ -54,7 +54,6 @@ pub const BATCH_BYTES: u64 = 4 << 20;
 /// What a seek counts in a batch.
 pub const SEEK_CHARGE_BYTES: u64 = BATCH_BYTES / 16;
 
-/// More than any device has.
 const SHARED_PLACES_MAX: u32 = 1 << 12;
 const CLASSES: usize = Class::ALL.len();
 /// Extents of a group that [`Spans`] looks at.
@@ -442,7 +441,6 @@ struct Lane {
     by_arrival: BTreeMap<(Duration, u64), Place>,
 }
 
-/// Requests that may go.
 #[derive(Debug, Default)]
 struct Queue {
     lanes: [Lane; Class::ALL.len()],

@@ -45,7 +45,6 @@ impl Tag {
 pub struct FairClock {
     rate: u128,
     shows: u128,
-    /// Of the last look.
     seen_at: Duration,
     /// Clients in debt, and their ends.
     flows: HashMap<Client, u128>,
@@ -65,7 +64,6 @@ impl FairClock {
         }
     }
 
-    /// Runs until now.
     fn advance(&mut self, now: Duration) {
         let mut left = nanoseconds(now.saturating_sub(self.seen_at));
         self.seen_at = self.seen_at.max(now);

@@ -403,7 +403,6 @@ impl Adaptive {
         self.first(Way::Backward, 0, &whole)
     }
 
-    /// A stream that begins with this touch.
     fn first(&mut self, way: Way, gap: u64, touch: &Touch) -> Plan {
         let space = self.spaces[way as usize];
         let Touch { offset, end, .. } = space.touch(touch);

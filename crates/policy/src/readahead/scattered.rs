@@ -39,11 +39,9 @@ struct Object {
     came_bytes: u64,
     /// Where the next piece begins.
     position: u64,
-    /// Bytes were evicted unread.
     is_over: bool,
 }
 
-/// See the module.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scattered {
     /// In the order of their last reads.
@@ -76,7 +74,6 @@ impl Scattered {
         (length > 0).then_some(start..start + length)
     }
 
-    /// Bytes were evicted unread.
     pub(super) fn wasted(&mut self, offset: u64) {
         let below = self.objects.iter_mut().filter(|one| one.start <= offset);
         if let Some(object) = below.max_by_key(|one| one.start)

@@ -91,7 +91,6 @@ const PROOF_MIN: u8 = 4;
 const PROOF_STRAIGHT: u8 = 2;
 /// Of one after accesses elsewhere.
 const PROOF: u8 = 1;
-/// Times late in a round.
 const ROUND_TIMES: u8 = 4;
 const GAIN_DIVISOR: u64 = 8;
 /// Rounds before a longer distance is tried again.
@@ -158,12 +157,10 @@ struct Gain {
     best: u64,
     before: u64,
     distance: u64,
-    /// Rounds before a longer distance is tried.
     kept: u8,
 }
 
 impl Gain {
-    /// The stream is late.
     fn late(&mut self, rate: u64, distance: u64) -> Growth {
         self.best = self.best.max(rate);
         self.times += 1;
@@ -238,7 +235,6 @@ pub(super) struct Stream {
     bound: Option<u64>,
     /// Bytes left out before each read of a dense stride.
     gap: u64,
-    /// At [`CROSSINGS_MAX`] there are no bounds.
     crossings: u8,
 }
 

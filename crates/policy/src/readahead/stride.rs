@@ -25,7 +25,6 @@ use super::stream::Touch;
 use super::{AccessKind, Counts, Feedback, Judged, Plan};
 
 const DELTAS_MAX: usize = 32;
-/// The shortest history that votes.
 const DELTAS_MIN: usize = 4;
 const PIECES_START: u64 = 4;
 const PIECES_MAX: u64 = 64;

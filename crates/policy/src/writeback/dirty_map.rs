@@ -36,7 +36,6 @@ pub(super) enum End {
     Written,
     /// Its bytes are dirty again, and wait: the device may be full or away.
     Failed,
-    /// Its bytes are dirty again.
     PutBack,
 }
 
@@ -134,7 +133,6 @@ struct Page {
     fresh: bool,
     /// A byte was written again while dirty or under write-out.
     rewritten: bool,
-    /// After a failure.
     waiting: bool,
     retry_at: Duration,
     /// The last wait; zero after a good write.
@@ -266,7 +264,6 @@ impl Pages {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(super) struct DirtyMap {
     bytes: Bytes,
@@ -367,12 +364,10 @@ impl DirtyMap {
         self.pages.span(number)
     }
 
-    /// The first held page from a number on.
     pub(super) fn next_page(&self, number: u64) -> Option<u64> {
         self.pages.all.range(number..).next().map(|(&page, _)| page)
     }
 
-    /// See [`Page::fresh`].
     pub(super) fn is_fresh(&self, number: u64) -> bool {
         self.pages.all.get(&number).is_some_and(|page| page.fresh)
     }
@@ -434,7 +429,6 @@ impl DirtyMap {
         (new_bytes, flying_bytes)
     }
 
-    /// Makes a block with several dirty ranges one.
     pub(super) fn join(&mut self, start: u64, end: u64) {
         let is_scattered = self.bytes.dirty.within(start, end).nth(1).is_some();
         if is_scattered {
@@ -466,7 +460,6 @@ impl DirtyMap {
         u64::try_from(nanoseconds).map_or(Duration::MAX, Duration::from_nanos)
     }
 
-    /// Makes expired pages due.
     pub(super) fn expire(&mut self, now: Duration) {
         let oldest = self.pages.ages.first();
         if oldest.is_none_or(|&(since, _)| self.expires_at(since) > now) {
@@ -551,7 +544,6 @@ impl DirtyMap {
         Some((start, end.min(most)))
     }
 
-    /// Puts bytes under write-out.
     pub(super) fn begin(&mut self, (start, end): Span, now: Duration) -> (WriteId, Range<u64>) {
         let id = WriteId(self.next_id);
         self.next_id += 1;
@@ -588,7 +580,6 @@ impl DirtyMap {
         self.bytes.flight(id).map(|flight| flight.began)
     }
 
-    /// See [`super::WriteBack::is_cut`].
     pub(super) fn is_cut(&self, id: WriteId) -> bool {
         self.bytes.flight(id).is_some_and(|flight| flight.cut)
     }
@@ -631,7 +622,6 @@ impl DirtyMap {
         })
     }
 
-    /// Makes a write's bytes clean or dirty again.
     fn land(&mut self, start: u64, flight: &Flight, end: End, now: Duration) {
         if flight.forgotten {
             self.refresh(start, flight.end);
@@ -687,7 +677,6 @@ impl DirtyMap {
         clean.into_iter().map(Extent::of).collect()
     }
 
-    /// Makes all that is kept dirty again. Returns how many bytes.
     pub(super) fn replay(&mut self) -> u64 {
         for flight in self.bytes.flights.values_mut() {
             flight.doubtful = true;
@@ -703,7 +692,6 @@ impl DirtyMap {
         bytes
     }
 
-    /// See [`super::WriteBack::discard`].
     pub(super) fn discard(&mut self, start: u64, end: u64) -> u64 {
         self.bytes.kept.take(start, end);
         self.bytes.covered.take(start, end);
@@ -723,7 +711,6 @@ impl DirtyMap {
         bytes
     }
 
-    /// See [`super::WriteBack::forget`].
     pub(super) fn forget(&mut self) -> u64 {
         let mut unclean = self.bytes.held(0, u64::MAX);
         for (start, flight) in &mut self.bytes.flights {

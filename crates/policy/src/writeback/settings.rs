@@ -99,7 +99,6 @@ impl Settings {
         }
     }
 
-    /// The nearest settings that fit.
     pub(super) fn normalised(mut self) -> Self {
         let page_bytes = self.page_bytes.clamp(1, PAGE_BYTES_LIMIT);
         self.page_bytes = page_bytes.next_power_of_two();

@@ -43,7 +43,6 @@ pub(super) const BEHIND_BYTES_MIN: u64 = 1 << 20;
 /// Of one generation: 64 KiB of memory.
 const SPANS_MAX: usize = 2048;
 
-/// What a page is to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
     /// Nothing was written.

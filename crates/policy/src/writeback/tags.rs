@@ -69,13 +69,11 @@ impl Tags {
         self.ended.remove(&tag);
     }
 
-    /// Bytes not handed out, and writes that it waits for.
     pub(super) fn left(&self, tag: Tag) -> (u64, usize) {
         let tagged = self.pending.get(&tag);
         tagged.map_or((0, 0), |tagged| (tagged.todo.bytes(), tagged.waits.len()))
     }
 
-    /// The oldest write that a tag waits for.
     pub(super) fn oldest_write(&self, tag: Tag) -> Option<WriteId> {
         // Names ascend with time.
         self.pending.get(&tag)?.waits.first().copied()
@@ -92,7 +90,6 @@ impl Tags {
         }
     }
 
-    /// Whether a tag's bytes can be handed out.
     pub(super) fn has_next(&self, map: &DirtyMap) -> bool {
         let mut pending = self.pending.values();
         pending.any(|tagged| tagged.next(map).is_some())
