@@ -40,11 +40,9 @@ use ring::{RINGS_MAX, Rings};
 use transfer::{Target, Transfer};
 use workers::FileWorkers;
 
-/// By default.
 const QUEUE_DEPTH: u32 = 64;
 /// The kernel allows 32,768 entries.
 const QUEUE_DEPTH_MAX: u32 = 4096;
-/// By default.
 const WORKERS: u32 = 16;
 /// More only cost memory.
 const WORKERS_MAX: u32 = 256;

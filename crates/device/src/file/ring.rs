@@ -61,7 +61,6 @@ use crate::{Memory, Outcome, Request, Segment};
 
 /// How often the reaper retries submissions, and how long it idles before it parks.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Pause after a failed system call.
 const PAUSE: Duration = Duration::from_millis(1);
 /// After so many completions the reaper submits their new requests, as the device may be idle; then
 /// after twice as many each time, as each is a system call.
@@ -90,12 +89,10 @@ struct State {
     free: Vec<usize>,
     waiting: VecDeque<Transfer>,
     fixed: Fixed,
-    /// The reaper waits on `work`.
     parked: bool,
     closing: bool,
 }
 
-/// A transfer in the kernel.
 struct Slot {
     transfer: Transfer,
     /// The kernel may read it until the completion. A moved `Vec` keeps its elements' addresses.
@@ -409,7 +406,6 @@ fn plain(call: Call, file: Fd, offset: u64, vectors: &[Vector]) -> squeue::Entry
     }
 }
 
-/// Of `pwritev2`.
 fn flags(call: Call) -> i32 {
     match call {
         Call::DurableWrite => libc::RWF_DSYNC,
@@ -551,7 +547,6 @@ impl Fixed {
     }
 }
 
-/// For one reaper.
 const PROCESSORS_PER_RING: usize = 8;
 pub(super) const RINGS_MAX: u32 = 8;
 

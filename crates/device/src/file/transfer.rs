@@ -72,7 +72,6 @@ pub(super) struct Transfer {
     request: Request,
     /// Bytes that exist on the device.
     there: usize,
-    /// Bytes transferred.
     done: usize,
     start: usize,
     asked: usize,
@@ -148,7 +147,6 @@ impl Transfer {
         (self.request.offset() + self.start as u64, vectors)
     }
 
-    /// `answer`: bytes transferred.
     pub(super) fn advance(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         if self.call == Call::Flush {
             return self.advance_flush(target, answer);
