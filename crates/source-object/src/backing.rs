@@ -6,13 +6,12 @@
 //!        └─> else ────────────────────────────────────> zero
 //! ```
 //!
-//! A file that is only read has a base and nothing else. What is changed are *dirty* bytes until
-//! they are sent to the store, then bytes *being sent*, and then part of a new base. The cache
-//! writes pages back as it does to a disk: bytes that the base has by then need no place, and end
-//! at once; for others a staged file is made.
+//! A file that is only read has a base alone. Changed bytes are *dirty* until they are sent to the
+//! store, then *being sent*, and then part of a new base. The cache writes pages back as it does to
+//! a disk: bytes that the base has by then need no place; for others a staged file is made.
 //!
-//! A byte that is dirty was written to memory after it became dirty. So what the staged file has of
-//! a dirty byte is its newest value, or memory has a newer one that is not written back yet.
+//! A dirty byte was written to memory after it became dirty. So the staged file has its newest
+//! value, or memory has a newer one that is not written back yet.
 
 use std::sync::Arc;
 
@@ -26,10 +25,9 @@ use rustix::io::Errno;
 use super::data::Place;
 use super::transfer::RemoteVersion;
 
-/// Spans of changed bytes of one file, beyond which they count as one.
+/// Spans of changed bytes of one file, beyond which they are joined.
 const SPANS_MAX: usize = 1 << 18;
 
-/// See the module's text.
 pub(super) struct Backing {
     place: Arc<Place>,
     key: Box<str>,
@@ -45,13 +43,13 @@ struct BackingState {
     dirty: Spans,
     sending: Spans,
     staged: Option<Arc<StagedFile>>,
-    /// Of the staged file, what is not older than what the base has.
+    /// Bytes of the staged file that are not older than the base.
     kept: Spans,
 }
 
-/// A file as it is at one time, to be made an object.
+/// A file at one time, to be made an object.
 pub(super) struct Draft {
-    /// What it is based on, unless it was made here, and how many of its bytes are still there.
+    /// What it is based on, and how many of its first bytes are still there; `None`: made here.
     pub base: Option<(Version, u64)>,
     pub length_bytes: u64,
     pub dirty: Spans,
@@ -69,7 +67,6 @@ impl BackingState {
             || self.length_bytes != length_bytes
     }
 
-    /// The parts of a read, in order: a length, and where the bytes are.
     fn parts(&self, start: u64, end: u64) -> Vec<(u64, Source)> {
         let mut changed = Spans::default();
         if let Some(staged) = &self.staged {
@@ -109,7 +106,6 @@ impl BackingState {
     }
 }
 
-/// Where bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Staged,
@@ -118,7 +114,6 @@ enum Source {
 }
 
 impl Backing {
-    /// A file that is as the store has it.
     pub(super) fn of(place: &Arc<Place>, key: &str, base: Arc<RemoteVersion>) -> Self {
         let length_bytes = base.version().length_bytes;
         Self {
@@ -133,7 +128,6 @@ impl Backing {
         }
     }
 
-    /// An empty file that the store has not.
     pub(super) fn empty(place: &Arc<Place>, key: &str) -> Self {
         Self {
             place: place.clone(),
@@ -142,7 +136,7 @@ impl Backing {
         }
     }
 
-    /// A file as a draft of an earlier run says, whose bytes are in a staged file.
+    /// A file by the draft of an earlier run, whose bytes are in a staged file.
     pub(super) fn resumed(place: &Arc<Place>, key: &str, draft: Draft, staged: StagedFile) -> Self {
         let base_bytes = draft.base.as_ref().map_or(0, |(_, bytes)| *bytes);
         let base = draft.base.map(|(version, _)| place.version(key, version));
@@ -161,7 +155,6 @@ impl Backing {
         }
     }
 
-    /// The version that it is based on.
     pub(super) fn base(&self) -> Option<Arc<RemoteVersion>> {
         self.state.lock().base.clone()
     }
@@ -170,12 +163,10 @@ impl Backing {
         self.state.lock().length_bytes
     }
 
-    /// Whether it has what the store has not.
     pub(super) fn is_changed(&self) -> bool {
         self.state.lock().is_changed()
     }
 
-    /// The staged file, if there is one.
     pub(super) fn staged(&self) -> Option<Arc<StagedFile>> {
         self.state.lock().staged.clone()
     }
@@ -199,21 +190,21 @@ impl Backing {
         Ok(staged)
     }
 
-    /// Says that bytes will be written to memory.
+    /// Marks bytes as dirty before they are written to memory.
     pub(super) fn will_write(&self, start: u64, end: u64) {
         let mut state = self.state.lock();
         state.dirty.insert(start, end);
         state.dirty.melt(SPANS_MAX);
     }
 
-    /// Says that memory has bytes up to `end`.
+    /// Notes that memory has bytes up to `end`.
     pub(super) fn has_written(&self, end: u64) {
         let mut state = self.state.lock();
         state.length_bytes = state.length_bytes.max(end);
     }
 
-    /// Moves the end. What is behind it is gone, also when the file grows again. Nothing is being
-    /// sent, and nothing written.
+    /// Moves the end. What is behind it is gone, also when the file grows again. No byte may be on
+    /// its way to the store or into memory.
     pub(super) fn set_length(&self, length_bytes: u64) {
         let mut state = self.state.lock();
         state.dirty.take(length_bytes, u64::MAX);
@@ -225,14 +216,14 @@ impl Backing {
         }
     }
 
-    /// What is to be sent to the store, from here on being sent; `None` when the store has all, but
-    /// for those who send it `anyway`. No write is on its way.
+    /// Takes what is to be sent to the store; `None` when the store has all, unless it is sent
+    /// `anyway`. No write may be on its way.
     pub(super) fn begin_to_send(&self, anyway: bool) -> Option<Draft> {
         let mut state = self.state.lock();
         if !anyway && !state.is_changed() {
             return None;
         }
-        // Of a write that failed.
+        // A failed write may have left dirty bytes behind the end.
         let length_bytes = state.length_bytes;
         state.dirty.take(length_bytes, u64::MAX);
         let dirty = std::mem::take(&mut state.dirty);
@@ -240,7 +231,6 @@ impl Backing {
         Some(state.draft(&state.sending))
     }
 
-    /// All that the store has not.
     pub(super) fn draft(&self) -> Draft {
         let state = self.state.lock();
         let mut dirty = state.dirty.clone();
@@ -249,7 +239,7 @@ impl Backing {
         state.draft(&dirty)
     }
 
-    /// The store has what was sent, as this version. The staged file, once nothing needs it.
+    /// The store has what was sent, as this version. Returns the staged file once nothing needs it.
     pub(super) fn sent(&self, version: Version) -> Option<Arc<StagedFile>> {
         let base = self.place.version(&self.key, version);
         let mut state = self.state.lock();
@@ -282,7 +272,7 @@ impl Backing {
     }
 
     /// The store has a version that was made of these changes, perhaps without the last ones. What
-    /// is not dirty is in it as in the base before.
+    /// is not dirty is in it as in the old base.
     pub(super) fn rebase(&self, version: Version) {
         let base = self.place.version(&self.key, version);
         let mut state = self.state.lock();
@@ -290,7 +280,6 @@ impl Backing {
         state.base = Some(base);
     }
 
-    /// The store has not what was to be sent.
     pub(super) fn not_sent(&self) {
         let mut state = self.state.lock();
         let sending = std::mem::take(&mut state.sending);

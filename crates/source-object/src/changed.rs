@@ -1,6 +1,4 @@
-//! The files that have changes which the store has not.
-//!
-//! They stay in memory until then.
+//! The files that have changes which the store has not. They stay in memory until it has.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,20 +9,18 @@ use pagewell_base::sync::Mutex;
 use super::identifier::{Hash, Turn};
 use super::node::Node;
 
-/// Such files, beyond which the one that was changed first is sent before another is changed.
+/// Such files, beyond which the one that was left alone longest is sent before another changes.
 pub(super) const FILES_MAX: usize = 16_384;
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct Changed(Mutex<HashMap<(Hash, Turn), Entry>>);
 
 struct Entry {
     node: Arc<Node>,
-    /// When it was changed last.
     changed_at: Instant,
-    /// When its changes became durable here, which a caller relies on.
+    /// When its changes became durable on this machine, on which a caller relies.
     journaled_at: Option<Instant>,
-    /// Not sent before: the store has failed.
+    /// After a failure of the store.
     retry_at: Option<Instant>,
 }
 
@@ -33,13 +29,13 @@ fn object(node: &Node) -> (Hash, Turn) {
 }
 
 impl Changed {
-    /// Notes a change of a file. One that should be sent to make room.
+    /// Notes a change of a file. Returns one that should be sent to make room.
     pub(super) fn note(&self, node: &Arc<Node>) -> Option<Arc<Node>> {
         let mut files = self.0.lock();
         let now = Instant::now();
         if let Some(entry) = files.get_mut(&object(node)) {
             entry.changed_at = now;
-            // One with this name has moved, and another was made.
+            // The file that had this key has moved, and another was made.
             let before = std::mem::replace(&mut entry.node, node.clone());
             drop(files);
             drop(before);
@@ -61,14 +57,12 @@ impl Changed {
         first
     }
 
-    /// Notes that the changes of a file are durable here.
     pub(super) fn note_journaled(&self, node: &Node) {
         if let Some(entry) = self.0.lock().get_mut(&object(node)) {
             entry.journaled_at.get_or_insert_with(Instant::now);
         }
     }
 
-    /// Notes that a file could not be sent, and is to be tried again after a pause.
     pub(super) fn note_failed(&self, node: &Node, pause: Duration) {
         if let Some(entry) = self.0.lock().get_mut(&object(node)) {
             entry.retry_at = Some(Instant::now() + pause);
@@ -90,7 +84,7 @@ impl Changed {
         }
     }
 
-    /// All of them, by their keys.
+    /// All of them, in the order of their keys.
     pub(super) fn all(&self) -> Vec<Arc<Node>> {
         let files = self.0.lock();
         let mut all: Vec<_> = files.values().map(|entry| entry.node.clone()).collect();
@@ -99,7 +93,7 @@ impl Changed {
         all
     }
 
-    /// Those that are to be sent now: durable here for `journaled`, or left alone for `quiet`.
+    /// Those to be sent now: durable here for `journaled`, or left alone for `quiet`.
     pub(super) fn due(&self, journaled: Duration, quiet: Duration) -> Vec<Arc<Node>> {
         let files = self.0.lock();
         let is_due = |entry: &&Entry| {

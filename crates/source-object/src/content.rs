@@ -14,11 +14,11 @@ use super::upload;
 
 const PAGE_BYTES: u64 = pagewell_cache::PAGE_BYTES as u64;
 
-/// See the module's text.
 pub(super) struct Content {
     backing: Arc<Backing>,
     bytes: Bytes,
-    /// Shared by those that write to memory. Alone: no byte is dirty and not written yet.
+    /// Shared by threads that write to memory. Held alone: no byte is dirty that is not written
+    /// yet.
     writing: RwLock<()>,
 }
 
@@ -35,23 +35,19 @@ impl Content {
         &self.backing
     }
 
-    /// Whether it is this version, unchanged.
     pub(super) fn is_as(&self, version: &Version) -> bool {
         let base = self.backing.base();
         base.is_some_and(|base| base.version().is_same(version)) && !self.backing.is_changed()
     }
 
-    /// Whether the remote had another version, or none, when it was asked for bytes.
     pub(super) fn is_gone(&self) -> bool {
         self.backing.base().is_some_and(|base| base.is_gone())
     }
 
-    /// Whether memory has any of it.
     pub(super) fn has_pages(&self) -> bool {
         self.bytes.object().has_pages()
     }
 
-    /// Begins to fetch all of it.
     pub(super) fn prefetch(&self) {
         let length_bytes = self.backing.length_bytes();
         self.bytes.object().prefetch(0, length_bytes);
@@ -75,7 +71,7 @@ impl Content {
         }
     }
 
-    /// What the client says of a failure is more than a number.
+    /// The client's text says more than an error number.
     fn explained(&self, error: Error) -> Error {
         match error {
             Error::Io(text) => {
@@ -87,7 +83,6 @@ impl Content {
         }
     }
 
-    /// What a writer holds.
     pub(super) fn share(&self, may_block: bool) -> Result<RwLockReadGuard<'_, ()>> {
         match self.writing.try_read() {
             Some(shared) => Ok(shared),
@@ -96,7 +91,7 @@ impl Content {
         }
     }
 
-    /// Writes to memory what the backing knows of. On failure the first `changed` bytes are
+    /// Writes bytes that the backing knows as dirty. On failure the first `changed` bytes are
     /// written.
     pub(super) fn write(
         &self,
@@ -116,14 +111,14 @@ impl Content {
         written.map_err(|error| self.explained(error))
     }
 
-    /// Moves the end. Nothing is being sent.
+    /// Moves the end. Nothing may be on its way to the store.
     pub(super) fn set_length(&self, length_bytes: u64) -> Result<()> {
         let _alone = self.writing.write();
         if length_bytes >= self.backing.length_bytes() {
             self.backing.set_length(length_bytes);
             return Ok(());
         }
-        // Of the page with the new end, memory may forget more than what is behind it.
+        // Memory may forget more of the page with the new end than what is behind it.
         let page = length_bytes / PAGE_BYTES * PAGE_BYTES;
         if page < length_bytes {
             self.bytes.write_out_range(page, length_bytes - page)?;
@@ -134,12 +129,11 @@ impl Content {
         Ok(())
     }
 
-    /// Has writers wait, and ends when none writes.
+    /// Has writers wait; returns when none writes.
     pub(super) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
         self.writing.write()
     }
 
-    /// See [`Backing::begin_to_send`].
     pub(super) fn begin_to_send(&self, anyway: bool) -> Option<Draft> {
         let _alone = self.writing.write();
         self.backing.begin_to_send(anyway)
@@ -152,7 +146,7 @@ impl Content {
         Ok(self.backing.draft())
     }
 
-    /// Throws away all that memory and the staging folder have: nothing reads it any more.
+    /// Throws away what memory and the staging folder have; nothing reads it any more.
     pub(super) fn discard(&self) {
         self.bytes.object().discard(0, LENGTH_BYTES_MAX);
         if let Some(staged) = self.backing.staged() {
@@ -168,7 +162,7 @@ impl Content {
 
 impl upload::Source for Content {
     fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
-        // What is sent is all that is wanted: what lies behind it is copied by the store.
+        // Bounded, since the store copies what lies behind.
         let bounds = Bounds {
             start: offset,
             end: offset.saturating_add(target.len() as u64),

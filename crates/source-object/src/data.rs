@@ -1,5 +1,5 @@
-//! The bytes of objects in the page cache: a store for the remote, an object of it for each version
-//! that is read, or file that is changed.
+//! The bytes of objects in the page cache: a cache store for the remote, and an object of it for
+//! each version that is read and each file that is changed.
 
 use std::sync::Arc;
 
@@ -13,10 +13,9 @@ use super::backing::{Backing, Draft};
 use super::content::Content;
 use super::transfer::{GEOMETRY, REQUEST_BYTES, RemoteVersion};
 
-/// In time of the staging folder's disk, what may be in memory alone: as good as all.
+/// How long the staging folder's disk may take for what memory alone has: no limit in practice.
 const DIRTY_TIME_MAX: std::time::Duration = std::time::Duration::from_secs(3600);
 
-/// What the objects of a remote share.
 struct RemoteStore {
     name: String,
     geometry: Geometry,
@@ -32,26 +31,23 @@ impl Store for RemoteStore {
     }
 }
 
-/// Where bytes come from and go to.
 pub(super) struct Place {
     remote: Arc<dyn Remote>,
     tier: Option<Arc<Tier>>,
     staging: Option<Arc<Staging>>,
 }
 
-/// The data of a remote.
 pub(super) struct Data {
     place: Arc<Place>,
     store: CachedStore,
 }
 
 impl Place {
-    /// Bytes that the remote has not yet; `None`: it is only read.
+    /// The folder for bytes that the remote has not yet; `None`: read only.
     pub(super) fn staging(&self) -> Option<&Arc<Staging>> {
         self.staging.as_ref()
     }
 
-    /// A version, as memory fetches it.
     pub(super) fn version(&self, key: &str, version: Version) -> Arc<RemoteVersion> {
         Arc::new(RemoteVersion::new(
             self.remote.clone(),
@@ -63,7 +59,7 @@ impl Place {
 }
 
 impl Data {
-    /// With a staging folder, for what may be changed.
+    /// A staging folder makes the data changeable.
     pub(super) fn new(
         remote: Arc<dyn Remote>,
         cache: &Cache,
@@ -71,20 +67,20 @@ impl Data {
         staging: Option<Arc<Staging>>,
     ) -> Self {
         let mut options = cache.open_options();
-        // Switched off for the whole cache, it stays off.
+        // A cache without read-ahead keeps it off.
         if options.read_ahead != ReadAheadRule::Off {
             options.read_ahead = ReadAheadRule::Server {
                 request_bytes: REQUEST_BYTES,
             };
         }
-        // How long to wait is decided by the client, which knows whether bytes come.
+        // The client sees whether bytes come, and so decides how long to wait.
         options.read_timeout = std::time::Duration::from_secs(3600);
         options.unit_bytes_min = PAGE_BYTES as u64;
         let mut geometry = GEOMETRY;
         if staging.is_some() {
-            // A part of a page that is written is not read before.
+            // A page that is written in part is not read first.
             geometry.logical_block_bytes = 1;
-            // What is sent is taken from memory: only what that has no room for is staged.
+            // Changes are sent from memory: only what finds no room there is staged.
             options.writes_behind = false;
             options.dirty_bytes_max = Some(u64::MAX);
             options.dirty_time_max = DIRTY_TIME_MAX;
@@ -107,18 +103,15 @@ impl Data {
         &self.place.remote
     }
 
-    /// The store of the cache that all of it is in.
     pub(super) fn store(&self) -> &CachedStore {
         &self.store
     }
 
-    /// A version, from now on in the cache.
     pub(super) fn open(&self, key: &str, version: &Version) -> Content {
         let base = self.place.version(key, version.clone());
         self.content(Backing::of(&self.place, key, base))
     }
 
-    /// An empty file that the remote has not.
     pub(super) fn create(&self, key: &str) -> Content {
         self.content(Backing::empty(&self.place, key))
     }
@@ -131,7 +124,7 @@ impl Data {
     fn content(&self, backing: Backing) -> Content {
         let backing = Arc::new(backing);
         let length_bytes = match self.place.staging {
-            // It may move.
+            // The length may change.
             Some(_) => None,
             None => Some(backing.length_bytes()),
         };

@@ -8,13 +8,13 @@ use pagewell_object_client::{Remote, Version};
 
 use super::transfer::{GEOMETRY, RemoteVersion};
 
-/// See the module's text. When the object is replaced, reads of what is not in memory fail with
-/// `ESTALE`.
+/// One version of one object as a device. After the object is replaced, reads of what is not in
+/// memory fail with `ESTALE`.
 pub struct ObjectDevice(Arc<RemoteVersion>);
 
 impl ObjectDevice {
-    /// This version of the object at a key of the remote, with the tier that its pages go to. The
-    /// place, such as a URL, tells it from objects of other places with that key.
+    /// This version of the object at a key of the remote; `tier` keeps its pages on disk. The
+    /// place, such as a URL, tells it from objects with that key elsewhere.
     #[must_use]
     pub fn new(
         remote: Arc<dyn Remote>,

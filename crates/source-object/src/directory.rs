@@ -1,9 +1,9 @@
 //! A directory: its listing, and when its names were seen to change.
 //!
 //! One thread at a time asks for pages of a listing; others wait for it, and find what it brought,
-//! or fail as it did. What was made or removed here lies over it (`overlay.rs`). A name is looked
-//! for in the listing when that has come whole, or comes whole with one page. In a larger directory
-//! the object with that key is asked for, then what lies below it.
+//! or fail as it did. Names that were made or removed here lie over the listing (`overlay.rs`). A
+//! name is looked for in the listing when that has come whole, or comes whole with one page. In a
+//! larger directory the object with that key is asked for, then what lies below it.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,11 @@ use super::name::{self, HIDDEN};
 use super::overlay::Overlay;
 use super::walk::Walk;
 
-/// Names asked for at once.
+/// Names of a page.
 pub(super) const PAGE_ENTRIES: u32 = 1000;
-/// In the cookie of a name that lies over the listing, which may have it, too, in another place.
+/// Marks cookies of names over the listing, which may have the name too, in another place.
 const OWN: u64 = 1 << 62;
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct Directory {
     state: Mutex<DirectoryState>,
@@ -33,13 +32,12 @@ pub(super) struct Directory {
 struct DirectoryState {
     listing: Option<Listing>,
     own: Overlay,
-    /// Of the last listing that came whole.
     digest: Option<u64>,
     changed: Timestamp,
     walk: Walk,
     /// What the listing took when it was counted.
     counted_bytes: usize,
-    /// When a page was asked for in vain last, and why.
+    /// The last failure of a request for a page.
     failed: Option<(Instant, Error)>,
 }
 
@@ -57,22 +55,17 @@ impl Default for DirectoryState {
     }
 }
 
-/// Of a remote, the names below one key.
 #[derive(Clone, Copy)]
 pub(super) struct Asked<'a> {
     pub remote: &'a dyn Remote,
-    /// Of the directory, with its slash.
     pub key: &'a str,
     pub is_root: bool,
-    /// How long a listing is believed.
     pub age: Duration,
-    /// When the call began.
     pub since: Instant,
     pub may_block: bool,
 }
 
 impl Asked<'_> {
-    /// A page of the listing.
     fn page(&self, token: Option<String>) -> Result<ListPage> {
         let query = ListQuery {
             prefix: self.key,
@@ -87,7 +80,7 @@ impl Asked<'_> {
         Ok(page)
     }
 
-    /// A name, by its key alone.
+    /// Looks for a name by its key alone.
     fn single(&self, name: &[u8]) -> Result<Option<Found>> {
         let Some(plain) = std::str::from_utf8(name)
             .ok()
@@ -123,7 +116,7 @@ fn hide(page: &mut ListPage, root: &str) {
 }
 
 impl Directory {
-    /// The root, with the first page of its listing, which was asked for at `began`.
+    /// Begins the root's listing with its first page, which was asked for at `began`.
     pub(super) fn begin_root(&self, key: &str, mut page: ListPage, began: Instant) {
         hide(&mut page, key);
         self.state.lock().begin(key, page, began);
@@ -138,23 +131,21 @@ impl Directory {
     pub(super) fn count_bytes(&self) -> (usize, usize) {
         let mut state = self.state.lock();
         let now = state.listing.as_ref().map_or(0, Listing::bytes) + state.own.bytes();
-        // One that has none now stays counted, as it was.
+        // Never 0 again, which would have it counted as new.
         let now = now.max(usize::from(state.counted_bytes > 0));
         (std::mem::replace(&mut state.counted_bytes, now), now)
     }
 
-    /// What the listing took when it was counted last.
     pub(super) fn counted_bytes(&self) -> usize {
         self.state.lock().counted_bytes
     }
 
-    /// When the last page of the listing came.
     pub(super) fn grown_at(&self) -> Option<Instant> {
         let state = self.state.lock();
         state.listing.as_ref().map(Listing::grown)
     }
 
-    /// Forgets the listing. What had been counted.
+    /// Forgets the listing. Returns what had been counted.
     pub(super) fn forget(&self) -> usize {
         let mut state = self.state.lock();
         let listing = state.listing.take();
@@ -179,7 +170,7 @@ impl Directory {
     }
 
     /// A file is read from its beginning, whose bytes memory `has` or has not. Returns the names to
-    /// fetch before they are read, of a listing that is believed, and when they were there.
+    /// fetch ahead from a listing that is believed, and when they were there.
     pub(super) fn walk(
         &self,
         name: &[u8],
@@ -190,7 +181,7 @@ impl Directory {
         let DirectoryState {
             listing, own, walk, ..
         } = &mut *state;
-        // What is read from memory alone needs no help.
+        // Reads from memory alone need no help.
         if has && !walk.is_ahead() {
             return None;
         }
@@ -204,15 +195,14 @@ impl Directory {
         Some((names, began))
     }
 
-    /// When the listing began.
     #[cfg(test)]
     pub(super) fn listed_at(&self) -> Option<Instant> {
         let state = self.state.lock();
         state.listing.as_ref().map(Listing::began)
     }
 
-    /// Looks for a name; of an object of a larger directory, by its key, and one that may be made
-    /// for a key in all of the listing. Returns it with the time at which it was so.
+    /// Looks for a name as the module says; one that may be made up for a key, in all of the
+    /// listing. Returns it with the time at which it was so.
     pub(super) fn find(&self, asked: Asked<'_>, name: &[u8]) -> Result<(Item, Instant)> {
         let mut was_asked = false;
         let (mut was_single, mut is_last) = (false, false);
@@ -248,7 +238,7 @@ impl Directory {
                     return Ok((Item::new(name, found), now));
                 }
                 was_single = true;
-                // Nothing was there to ask for, and what another thread has brought had it not.
+                // No page was left to ask for, and none that another thread brought had it.
                 let is_over = is_last || !name::may_be_made(name);
                 Error::NotFound.when(is_over)?;
                 is_last = !self.ask(asked, &|| self.place_of(name))?;
@@ -259,8 +249,8 @@ impl Directory {
         }
     }
 
-    /// A page of the listing, for the one thread that asks. What failed for another one while this
-    /// one waited for it is not tried again: they would wait for a silent server in turn.
+    /// A page of the listing, for the one thread that asks. A failure that came while this call
+    /// waited is not tried again: callers would wait for a silent server in turn.
     fn page(&self, asked: Asked<'_>, token: Option<String>) -> Result<ListPage> {
         if let Some((at, error)) = &self.state.lock().failed
             && *at >= asked.since
@@ -274,7 +264,6 @@ impl Directory {
         page
     }
 
-    /// Begins a listing, unless another thread has.
     fn begin(&self, asked: Asked<'_>) -> Result<()> {
         let _alone = self.asking.lock();
         let now = Instant::now();
@@ -289,9 +278,9 @@ impl Directory {
         Ok(())
     }
 
-    /// Gives the names behind the one with this cookie to `visit`, with the time at which they were
-    /// there, until it takes one not. Whether it has taken the last one; and how many names cannot
-    /// be shown, of the pages that were looked at.
+    /// Gives the names behind this cookie to `visit`, with the time at which they were there, until
+    /// it refuses one. Returns whether it took the last one, and how many names of the pages that
+    /// were looked at cannot be shown.
     pub(super) fn read(
         &self,
         asked: Asked<'_>,
@@ -304,7 +293,6 @@ impl Directory {
             if let Some(name) = self.own_name(cookie) {
                 return Ok((self.read_own(Some(&name), visit), unusable));
             }
-            // A newer listing has it.
         }
         let mut is_begin = cookie <= super::listing::DOTS;
         loop {
@@ -334,7 +322,7 @@ impl Directory {
         }
     }
 
-    /// Whether what was done here says of a name what a listing that began then does not.
+    /// Whether a change here overrules a listing that began then.
     fn has_own(&self, name: &[u8], began: Instant) -> bool {
         self.state.lock().own.find(name, Some(began)).is_some()
     }
@@ -344,8 +332,7 @@ impl Directory {
         state.own.name_of(cookie).map(<[u8]>::to_vec)
     }
 
-    /// Gives the names that lie over the listing to `visit`, behind this one. Whether it has taken
-    /// the last.
+    /// Gives the names over the listing behind this one to `visit`. Whether it took the last.
     fn read_own(&self, name: Option<&[u8]>, visit: &mut dyn FnMut(&Item, Instant) -> bool) -> bool {
         let state = self.state.lock();
         let began = state.listing.as_ref().map(Listing::began);
@@ -358,7 +345,6 @@ impl Directory {
         })
     }
 
-    /// Has all that is known of names grow older than it may be.
     #[cfg(test)]
     pub(super) fn expire(&self) {
         let mut state = self.state.lock();
@@ -366,7 +352,7 @@ impl Directory {
         state.listing = None;
     }
 
-    /// Notes a name that was made here, and whether the remote has it since.
+    /// Notes a name that was made here; `at`: since when the remote has it.
     pub(super) fn note_made(&self, item: Item, at: Option<Instant>) {
         self.note(|state| {
             state.expect(&item, false);
@@ -374,7 +360,7 @@ impl Directory {
         });
     }
 
-    /// Notes that the remote has a name for which it was waited.
+    /// Notes that the remote has a name that waited for it.
     pub(super) fn note_stored(&self, item: Item) {
         let mut state = self.state.lock();
         if state.own.waits(&item.name) {
@@ -382,7 +368,6 @@ impl Directory {
         }
     }
 
-    /// Notes a name that was removed here.
     pub(super) fn note_removed(&self, item: &Item) {
         self.note(|state| {
             state.expect(item, true);
@@ -411,19 +396,17 @@ impl Directory {
         drop(listing);
     }
 
-    /// Notes that it was made here, and so has no names.
+    /// Notes that the directory was made here, and so has no names.
     pub(super) fn begin_empty(&self) {
         let mut state = self.state.lock();
         state.own = Overlay::default();
         state.begin("", ListPage::default(), Instant::now());
     }
 
-    /// Whether it has names that the remote has not yet.
     pub(super) fn has_waiting(&self) -> bool {
         self.state.lock().own.has_waiting()
     }
 
-    /// Whether it is known to have no names.
     pub(super) fn is_empty(&self) -> bool {
         let state = self.state.lock();
         let Some(listing) = &state.listing else {
@@ -434,7 +417,7 @@ impl Directory {
         !state.own.has_any(began) && listing.has_none_but(&is_gone)
     }
 
-    /// Where a listing goes on. One that begins is not of a listing that is too old.
+    /// Where a listing goes on; a reader that begins gets none that is too old.
     fn place(&self, asked: Asked<'_>, cookie: u64, is_begin: bool) -> Place {
         let state = self.state.lock();
         match &state.listing {
@@ -445,15 +428,14 @@ impl Directory {
         }
     }
 
-    /// Where a name is, or may be.
     fn place_of(&self, name: &[u8]) -> Place {
         let state = self.state.lock();
         let listing = state.listing.as_ref();
         listing.map_or(Place::Next(None), |listing| listing.place_of(name))
     }
 
-    /// Asks for the page at this place, as it is when no other thread asks. Whether there was one
-    /// to ask for.
+    /// Asks for the page at this place, looked up again once no other thread asks. Whether there
+    /// was one to ask for.
     fn ask(&self, asked: Asked<'_>, place: &dyn Fn() -> Place) -> Result<bool> {
         let _alone = self.asking.lock();
         let place = place();
@@ -461,7 +443,6 @@ impl Directory {
         let (number, token) = match place {
             Place::Gone(number, token) => (Some(number), token),
             Place::Next(token) => (None, token),
-            // Another thread has brought it.
             Place::At(..) | Place::End | Place::Unknown => return Ok(false),
         };
         let is_first = number.is_none() && token.is_none();
@@ -490,7 +471,6 @@ impl Directory {
 }
 
 impl DirectoryState {
-    /// A listing begins, at `began`, with its first page.
     fn begin(&mut self, key: &str, page: ListPage, began: Instant) {
         self.own.settle(began);
         let listing = self.listing.insert(Listing::new(began));
@@ -498,8 +478,8 @@ impl DirectoryState {
         self.note_whole();
     }
 
-    /// A name is made or removed here that `was` there or was not: the next listing is expected to
-    /// differ by it, and shows no further change.
+    /// A name that `was` there or not is made or removed here: the next listing is expected to
+    /// differ by it, which is then no change by others.
     fn expect(&mut self, item: &Item, was: bool) {
         let began = self.listing.as_ref().map(Listing::began);
         let is_listed = |listing: &Listing| match listing.find(&item.name) {
@@ -517,7 +497,7 @@ impl DirectoryState {
         }
     }
 
-    /// A listing that came whole with other names than the one before shows a change.
+    /// A whole listing with other names than the last one shows a change.
     fn note_whole(&mut self) {
         let Some(digest) = self.listing.as_ref().and_then(Listing::digest) else {
             return;

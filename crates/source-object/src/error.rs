@@ -5,7 +5,6 @@ use pagewell_fs::Error;
 use pagewell_object_client::Error as RemoteError;
 use rustix::io::Errno;
 
-/// Of a call for names or attributes.
 pub(super) fn of_call(error: RemoteError) -> Error {
     match error {
         RemoteError::NotFound => Error::NotFound,

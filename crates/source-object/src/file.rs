@@ -1,8 +1,7 @@
 //! A file: the version that was seen last, its bytes, and what was changed here.
 //!
-//! A file that has changes shows them, whatever the remote has. Whether they may become an object
-//! is found out when they are sent, by the condition that the object is the version that they are
-//! based on.
+//! A file with changes shows them, whatever the remote has. Whether they may become an object shows
+//! when they are sent, by the condition that the object is still the version they are based on.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,16 +17,15 @@ use super::error;
 use super::metadata::Marks;
 use super::shown::{Known, Shown};
 
-/// In the metadata: the changes that an object was made of.
+/// The name in the metadata of the mark of the changes that made an object.
 pub(super) const MARK: &str = "pagewell-mark";
-/// How soon a remote is asked again that gave no answer.
+/// How soon a silent remote is asked again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct File {
     state: Mutex<FileState>,
-    /// Held while its changes are sent, and while it is cut off.
+    /// Held while changes are sent, and while the file is cut off.
     sending: Mutex<()>,
 }
 
@@ -35,39 +33,33 @@ pub(super) struct File {
 struct FileState {
     seen: Option<Seen>,
     content: Option<Arc<Content>>,
-    /// When it was changed here.
     own: Option<Own>,
-    /// What was set here, and the remote has not; and how often that was.
+    /// What was set here and the remote has not, and how often.
     wanted: Option<Marks>,
     wanted_count: u64,
-    /// How often it was changed here, and of that what is durable on this machine.
+    /// Changes here, and those of them that are durable on this machine.
     changes: u64,
     journaled_changes: u64,
-    /// See [`File::mark`].
     mark: Option<String>,
-    /// What came of a change that no caller has learnt of.
+    /// What came of a change, not reported to a caller yet.
     failure: Option<Error>,
-    /// When it lost its name.
     removed_at: Option<Instant>,
-    /// Opens that were not closed.
     opens: u64,
-    /// The version that programs with it open have bytes of, from here or from their kernel; while
-    /// none has it open, the one that the kernel may have bytes of.
+    /// The version that programs with the file open have bytes of, from here or from their kernel;
+    /// while none has it open, the one that the kernel may have bytes of.
     given: Option<Version>,
-    /// When the remote gave no answer last.
     silent_at: Option<Instant>,
 }
 
-/// Times of the last change that was made here.
 #[derive(Clone)]
 struct Own {
     modified: Timestamp,
     changed: Timestamp,
-    /// What came of it; `None`: it is not at the remote.
+    /// The version they became; `None`: not at the remote.
     version: Option<Version>,
 }
 
-/// A version, and when the remote had it, with its metadata where that is known.
+/// A version, when the remote had it, and its metadata where that is known.
 #[derive(Clone)]
 struct Seen {
     version: Version,
@@ -75,14 +67,13 @@ struct Seen {
     known: Option<Arc<Known>>,
 }
 
-/// The bytes of a read, and the file that they are of.
+/// The bytes of a read, and what the file looked like.
 pub(super) struct Bytes {
     pub payload: Payload,
     pub shown: Shown,
 }
 
 impl File {
-    /// A file that is made here.
     pub(super) fn begin(&self, content: Content, mark: Option<String>) -> Arc<Content> {
         let now = Timestamp::now();
         let content = Arc::new(content);
@@ -102,8 +93,7 @@ impl File {
         content
     }
 
-    /// Notes that the remote has, or had at `at`, this version, with this metadata if it was asked
-    /// for it.
+    /// Notes that the remote had this version at `at`, with this metadata if it was asked for.
     pub(super) fn see(&self, version: &Version, metadata: Option<Metadata>, at: Instant) {
         let mut state = self.state.lock();
         if state.seen.as_ref().is_some_and(|seen| seen.at > at) {
@@ -114,7 +104,7 @@ impl File {
             if at <= removed_at {
                 return;
             }
-            // It is another file, with the name that this one had.
+            // It is another file with the old name.
             state.removed_at = None;
             (state.own, state.mark) = (None, None);
             given_up = state.content.take();
@@ -140,8 +130,8 @@ impl File {
         drop(given_up);
     }
 
-    /// What it looks like, if it was changed here, or seen less than `age` ago, with what its
-    /// metadata says if that is needed.
+    /// What it looks like, if it was changed here or seen less than `age` ago; `needs_metadata`:
+    /// only with its metadata.
     pub(super) fn fresh(&self, age: Duration, needs_metadata: bool) -> Option<Shown> {
         let state = self.state.lock();
         let is_fresh = |seen: &Seen| seen.at.elapsed() < age;
@@ -153,18 +143,17 @@ impl File {
         state.shown().filter(|_| is_good)
     }
 
-    /// What it looks like, without asking.
     pub(super) fn shown(&self) -> Option<Shown> {
         self.state.lock().shown()
     }
 
-    /// The version as the remote has it now. One that gives no answer is believed to have what it
-    /// had: what memory has of it can be read on. One that refuses is not.
+    /// Asks for the version that the remote has now. A silent remote is believed to have what it
+    /// had, so that memory's bytes can be read on; a refusal is an error.
     pub(super) fn ask(&self, key: &str, data: &Data) -> Result<Shown> {
         let at = Instant::now();
         let state = self.state.lock();
         if state.removed_at.is_some() {
-            // What has its key now is another file.
+            // Its key has another file now.
             return state.shown().ok_or(Error::NotFound);
         }
         drop(state);
@@ -177,7 +166,7 @@ impl File {
                 let mut state = self.state.lock();
                 state.seen = None;
                 if state.is_changed() {
-                    // What was made, or changed, here is not at the remote yet, or not any more.
+                    // What was made or changed here is not at the remote yet, or not any more.
                     return state.shown().ok_or(Error::Stale);
                 }
                 // A program that has bytes of it gets none of what comes in its place.
@@ -200,21 +189,21 @@ impl File {
         }
     }
 
-    /// The version that the remote had when it was seen last.
+    /// The version that was seen last.
     pub(super) fn known(&self) -> Option<Version> {
         let state = self.state.lock();
         Some(state.seen.as_ref()?.version.clone())
     }
 
-    /// The metadata of that version, if it was asked for.
+    /// Its metadata, if it was asked for.
     pub(super) fn metadata(&self) -> Option<Metadata> {
         let state = self.state.lock();
         let known = state.seen.as_ref()?.known.as_ref()?;
         Some(known.metadata.clone())
     }
 
-    /// Counts an open. Whether what the kernel kept of an earlier one is still valid: never where
-    /// memory has no pages, and the remote was not asked.
+    /// Counts an open. Returns whether what the kernel kept of an earlier one is still valid: never
+    /// where memory has no pages and the remote was not asked.
     pub(super) fn open(&self, has_pages: bool) -> bool {
         let mut state = self.state.lock();
         let is_kept = match (&state.given, &state.seen) {
@@ -228,8 +217,7 @@ impl File {
         is_kept
     }
 
-    /// Ends an open. The bytes that no program can reach any more: the last that had a removed file
-    /// open has closed it.
+    /// Ends an open. Returns the bytes of a removed file when the last program has closed it.
     pub(super) fn close(&self) -> Option<Arc<Content>> {
         let mut state = self.state.lock();
         state.opens = state.opens.saturating_sub(1);
@@ -256,12 +244,11 @@ impl File {
         content.is_some_and(|content| content.has_pages())
     }
 
-    /// Whether it has changes that the remote has not.
     pub(super) fn is_changed(&self) -> bool {
         self.state.lock().is_changed()
     }
 
-    /// Whether a program that closes it has to wait, or to learn of something.
+    /// Whether a program that closes it has to wait, or to get an error.
     pub(super) fn has_to_send(&self) -> bool {
         let state = self.state.lock();
         state.failure.is_some() || state.is_changed() && state.removed_at.is_none()
@@ -281,8 +268,8 @@ impl File {
         silent_at.is_some_and(|at| at.elapsed() < AGAIN_AFTER)
     }
 
-    /// The bytes: with the changes that were made here, or of the version that was seen last. An
-    /// open file keeps the version of which it has given bytes.
+    /// The bytes: with the changes made here, or of the version seen last. An open file keeps the
+    /// version of which it has given bytes.
     fn content(&self, key: &str, data: &Data) -> Result<Option<Arc<Content>>> {
         let mut state = self.state.lock();
         if state.has_new_bytes() {
@@ -302,7 +289,7 @@ impl File {
         Ok(Some(opened))
     }
 
-    /// The bytes, asked for if nothing is known of them.
+    /// The bytes; the remote is asked for a version if none is known.
     pub(super) fn known_content(
         &self,
         key: &str,
@@ -317,7 +304,6 @@ impl File {
         self.content(key, data)?.ok_or(Error::Stale)
     }
 
-    /// Reads up to `count` bytes from `offset` of one version.
     pub(super) fn read(
         &self,
         key: &str,
@@ -357,7 +343,6 @@ impl File {
         }
     }
 
-    /// Writes to memory. On failure the first `changed` bytes are written.
     pub(super) fn write(
         &self,
         (key, data): (&str, &Data),
@@ -373,7 +358,7 @@ impl File {
             if !state.has(&content) {
                 continue;
             }
-            // From here on it is changed, and stays the content of the file until it is given up.
+            // From here on the file is changed, and this is its content until that is given up.
             let end = offset + bytes.len() as u64;
             content.backing().will_write(offset, end);
             drop(state);
@@ -393,7 +378,7 @@ impl File {
         }
     }
 
-    /// Moves the end. The caller holds what is held to send.
+    /// Moves the end. The caller has [`Self::hold_to_send`].
     pub(super) fn set_length(&self, key: &str, data: &Data, length_bytes: u64) -> Result<()> {
         let mut is_first = true;
         loop {
@@ -412,7 +397,6 @@ impl File {
         }
     }
 
-    /// Its bytes, if it has changes that the remote has not.
     pub(super) fn changed_content(&self, key: &str, data: &Data) -> Result<Option<Arc<Content>>> {
         let state = self.state.lock();
         if !state.is_changed() {
@@ -426,27 +410,25 @@ impl File {
         }
     }
 
-    /// The staged file of its bytes, if there is one.
     pub(super) fn staged(&self) -> Option<Arc<StagedFile>> {
         let content = self.state.lock().content.clone();
         content?.backing().staged()
     }
 
-    /// How many bytes it has that the remote has not.
+    /// Bytes that the remote has not.
     pub(super) fn changed_bytes(&self) -> u64 {
         let content = self.state.lock().content.clone();
         content.map_or(0, |content| content.backing().draft().dirty.bytes())
     }
 
-    /// Notes that a program gets bytes. The version that they are of may have been replaced, and
-    /// read by another thread, since.
+    /// Notes that a program gets bytes. Another thread may have read a newer version since.
     fn give(&self, content: &Content, key: &str, data: &Data) -> Result<()> {
         let Some(base) = content.backing().base() else {
             return Ok(());
         };
         let mut state = self.state.lock();
         if content.backing().is_changed() {
-            // Which version it is comes out when it is sent.
+            // The send decides which version it is.
             return Ok(());
         }
         state.check_given(base.version(), key, data)?;
@@ -456,24 +438,22 @@ impl File {
         Ok(())
     }
 
-    /// What is held while changes are sent, and while it is cut off.
+    /// Taken to send changes, and to cut the file off.
     pub(super) fn hold_to_send(&self) -> MutexGuard<'_, ()> {
         self.sending.lock()
     }
 
-    /// How often it was changed here, unless all of that is durable on this machine already.
+    /// How often it was changed here, unless all of that is durable on this machine.
     pub(super) fn changes_to_journal(&self) -> Option<u64> {
         let state = self.state.lock();
         (state.changes != state.journaled_changes).then_some(state.changes)
     }
 
-    /// Notes that so many changes are durable on this machine.
     pub(super) fn note_journaled(&self, changes: u64) {
         let mut state = self.state.lock();
         state.journaled_changes = changes;
     }
 
-    /// Notes that its bytes were changed here.
     pub(super) fn change(&self) {
         let mut state = self.state.lock();
         state.changes += 1;
@@ -488,8 +468,7 @@ impl File {
         }
     }
 
-    /// Notes what was set here. With `is_kept` it becomes part of the metadata; else it is shown
-    /// while memory knows it.
+    /// Notes what was set here. With `is_kept` it goes to the metadata; else memory alone shows it.
     pub(super) fn set(&self, marks: Marks, is_kept: bool) {
         let mut state = self.state.lock();
         state.changes += 1;
@@ -508,14 +487,14 @@ impl File {
         }
     }
 
-    /// What is to become part of its metadata, and how often that was set.
+    /// What is to go to the metadata, and how often that was set.
     pub(super) fn wanted(&self) -> (Marks, u64) {
         let state = self.state.lock();
         (state.wanted.unwrap_or_default(), state.wanted_count)
     }
 
-    /// Notes that the remote has its changes, as this version. The staged file, once nothing needs
-    /// it.
+    /// Notes that the remote has the changes, as this version. Returns the staged file once nothing
+    /// needs it.
     pub(super) fn sent(
         &self,
         content: &Content,
@@ -542,8 +521,8 @@ impl File {
         staged
     }
 
-    /// The staged file, if nothing is changed that needs it: what was changed is as it was, or an
-    /// upload had succeeded of which no answer came.
+    /// The staged file, if no change needs it: all is as it was, or an upload succeeded whose reply
+    /// was lost.
     pub(super) fn take_unneeded(&self) -> Option<Arc<StagedFile>> {
         let mut state = self.state.lock();
         if state.is_changed() {
@@ -572,7 +551,7 @@ impl File {
         };
     }
 
-    /// Gives up its changes, and what no caller has learnt of.
+    /// Gives up its changes, and a failure that was not reported.
     pub(super) fn give_up(&self) -> Option<Arc<Content>> {
         let mut state = self.state.lock();
         state.seen = None;
@@ -582,13 +561,12 @@ impl File {
         state.content.take()
     }
 
-    /// Keeps a failure for the next caller.
     pub(super) fn fail(&self, failure: Error) {
         self.state.lock().failure = Some(failure);
     }
 
-    /// By which an object is known for one that was made of these changes, whatever came of the
-    /// request; a new one if there is none.
+    /// By which an object is known as made of these changes, whatever came of the request; a new
+    /// one if there is none.
     pub(super) fn mark(&self) -> String {
         let mut state = self.state.lock();
         let mark = state.mark.get_or_insert_with(|| {
@@ -598,8 +576,8 @@ impl File {
         mark.clone()
     }
 
-    /// Looks whether the object is one that was made of the changes of this file, though the answer
-    /// was lost: then they are based on it from now on.
+    /// Whether the object was made of the changes of this file though the reply was lost: they are
+    /// based on it from then on.
     pub(super) fn find_own(&self, key: &str, data: &Data) -> Result<bool> {
         let content = self.state.lock().content.clone();
         let Some(content) = content else {
@@ -622,7 +600,7 @@ impl File {
         Ok(is_own)
     }
 
-    /// Whether to try once more what failed: bytes of the base were not there, and now are.
+    /// Whether to try once more: bytes of the base were not there, and now are.
     fn may_try_again(&self, key: &str, data: &Data, content: &Content) -> Result<bool> {
         if !content.is_gone() {
             return Ok(false);
@@ -634,7 +612,7 @@ impl File {
         Ok(true)
     }
 
-    /// What no caller has learnt of.
+    /// The failure that was not reported yet.
     pub(super) fn take_failure(&self) -> Result<()> {
         match self.state.lock().failure.take() {
             Some(failure) => Err(failure),
@@ -642,19 +620,17 @@ impl File {
         }
     }
 
-    /// Its name is gone. Whether a program has it open, and so reads and writes on.
+    /// Its name is gone. Returns whether a program has it open, and so reads and writes on.
     pub(super) fn remove(&self) -> bool {
         let mut state = self.state.lock();
         state.removed_at = Some(Instant::now());
         state.opens > 0
     }
 
-    /// Whether a program has it open.
     pub(super) fn is_open(&self) -> bool {
         self.state.lock().opens > 0
     }
 
-    /// Whether its name is gone.
     pub(super) fn is_removed(&self) -> bool {
         self.state.lock().removed_at.is_some()
     }
@@ -681,7 +657,6 @@ impl FileState {
         self.wanted.is_some() || self.has_new_bytes()
     }
 
-    /// The time of a change that is made now.
     fn next_change(&self) -> Timestamp {
         let before = self.shown().map(|shown| shown.changed);
         let now = Timestamp::now();
@@ -716,7 +691,7 @@ impl FileState {
             ..Shown::of(version)
         };
         let own = self.own.as_ref().filter(|own| {
-            // What was changed here keeps its times until another version comes.
+            // Times of a change made here stay until another version comes.
             let of = own.version.as_ref();
             of.is_some_and(|of| of.is_same(version))
         });
@@ -727,7 +702,6 @@ impl FileState {
         }))
     }
 
-    /// Refuses bytes of this version to programs that have bytes of another.
     fn check_given(&self, version: &Version, key: &str, data: &Data) -> Result<()> {
         match &self.given {
             Some(given) if self.opens > 0 && !given.is_same(version) => Err(replaced(key, data)),

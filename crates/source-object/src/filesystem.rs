@@ -1,5 +1,5 @@
-//! [`FileSystem`] for a bucket, or a folder of a web server: calls go to what is known of
-//! it ([`Tree`]), and changes to [`Writer`] and [`Names`].
+//! [`FileSystem`] for a bucket, or a folder of a web server: reads go to [`Tree`], changes to
+//! [`Writer`] and [`Names`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,18 +23,17 @@ use super::node::Node;
 use super::tree::{Tree, gone};
 use super::writer::{FILE_BYTES_MAX, Writer};
 
-/// How long a front may keep answers, at the most: it asks again for what costs no request.
+/// How long a front may keep replies, at most: asking again costs no request.
 const KEPT_FOR_MAX: Duration = Duration::from_secs(1);
 /// Bytes of the longest target of a symbolic link (PATH_MAX).
 const TARGET_BYTES_MAX: u32 = 4096;
-/// A bucket has no size. What programs are shown that ask for it.
+/// Shown for a bucket, which has no size.
 const BYTES_TOTAL: u64 = 1 << 50;
 const FILES_TOTAL: u64 = 1 << 40;
 
-/// See the module's text.
+/// A bucket, or a folder of a web server.
 pub struct ObjectFileSystem {
     tree: Arc<Tree>,
-    /// `None`: it is only read.
     writer: Option<Arc<Writer>>,
 }
 
@@ -50,9 +49,9 @@ impl Drop for Open {
 }
 
 impl ObjectFileSystem {
-    /// What is below `prefix`, which is empty or ends with a slash, to be read; `bucket` tells its
-    /// keys from those of others, whatever way leads there. A listing is believed for `age`. Pages
-    /// go through `cache`, and behind it to the tier.
+    /// What is below `prefix`, which is empty or ends with a slash, read only; `bucket` tells its
+    /// keys from those of others. A listing is believed for `age`. Pages go through `cache`, and
+    /// behind it to the tier.
     #[must_use]
     pub fn new(
         remote: Arc<dyn Remote>,
@@ -68,7 +67,6 @@ impl ObjectFileSystem {
         Self::of(Tree::new(data, of, &handling))
     }
 
-    /// The same with what is known of it already.
     pub(super) fn of(tree: Tree) -> Self {
         Self {
             tree: Arc::new(tree),
@@ -76,7 +74,6 @@ impl ObjectFileSystem {
         }
     }
 
-    /// The same, to be changed.
     pub(super) fn with_writer(writer: Arc<Writer>) -> Self {
         Self {
             tree: writer.tree().clone(),
@@ -84,7 +81,7 @@ impl ObjectFileSystem {
         }
     }
 
-    /// Refuses callers that may not read a file, without asking where all have the same mode.
+    /// Refuses callers that may not read a file, without a request where all have the same mode.
     fn check_read(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
         let attributes = match self.tree.has_metadata() {
             true => self.tree.attributes_of(call, node)?,
@@ -108,8 +105,8 @@ impl ObjectFileSystem {
     }
 }
 
-/// Attributes with the number of the identifier that was asked for: an object that has moved keeps
-/// it for those that know it by that.
+/// Attributes with the number of the identifier that was asked for: clients that know a moved
+/// object by its old identifier see one number.
 fn as_asked(id: &FileId, attributes: Attributes) -> Attributes {
     let number =
         Identifier::of_id(id).map(|identifier| identifier.hash().number(identifier.turn()));
@@ -286,8 +283,8 @@ impl FileSystem for ObjectFileSystem {
         })
     }
 
-    /// Begins with the version that the remote has now, unless what was seen is believed. Where
-    /// memory has none of its bytes, the first request of them shows whether it is still there.
+    /// Asks for the version that the remote has now, unless what was seen is believed. Where memory
+    /// has no bytes of it, the first request for them shows whether it is still there.
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         let node = self.tree.resolve(call, id)?;
         let Some(file) = node.file() else {

@@ -1,12 +1,12 @@
 //! Whether a bucket may be changed, and what its changes can rest on.
 //!
-//! Nothing is inferred from names: before the first change the store is [asked](probe), and what it
-//! answers is [kept](super::kept_probe) for the next start. A store in which writers replace each
+//! Names of stores say nothing: before the first change the store is [asked](probe), and its
+//! answers are [kept](super::kept_probe) for the next start. A store in which writers replace each
 //! other's changes unseen is not written to, unless that was wished for.
 //!
 //! ```text
 //!   guarded            written under conditions
-//!   guarded, not its   the same; a delete is preceded by a look
+//!   guarded, not its   the same; a move looks before it deletes
 //!     deletes
 //!   unguarded          read only, or with a warning
 //!   keys may not write read only, asked again after some minutes
@@ -25,27 +25,23 @@ use pagewell_object_client::{
 
 use super::kept_probe::{KeptProbe, place_of};
 
-/// How long it counts that the keys may not write.
+/// How long a refusal to write counts.
 const REFUSAL_AGE: Duration = Duration::from_secs(300);
 /// The same of a store that could not be asked.
 const FAILURE_AGE: Duration = Duration::from_secs(10);
 
-/// On what changes of a bucket can rest.
+/// What changes of a bucket can rest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rights {
     /// Conditions of PUT and of the completion of an upload hold, also for writers at once.
     pub is_guarded: bool,
     /// Conditions of DELETE hold.
     pub guards_deletes: bool,
-    /// Bytes of an object become a part of another inside the store, and of the right version only.
+    /// The store copies bytes of an object into a part of another, of the named version only.
     pub copies_parts: bool,
-    /// An object `dir/` is kept and listed.
     pub keeps_markers: bool,
-    /// A listing has the tags that a HEAD has.
     pub lists_tags: bool,
-    /// A body with another hash than the signed one is refused.
     pub compares_signed_hashes: bool,
-    /// `a` and `a/b` can both be there.
     pub has_files_beside_folders: bool,
 }
 
@@ -64,13 +60,11 @@ impl Rights {
     }
 }
 
-/// What is asked, and when.
 trait Store: Send + Sync {
     fn ask(&self) -> Result<Report, RemoteError>;
     fn now(&self) -> SystemTime;
 }
 
-/// The store of a URL.
 struct Real(String);
 
 impl Store for Real {
@@ -83,7 +77,6 @@ impl Store for Real {
     }
 }
 
-/// What was learned, and until when it counts.
 #[derive(Clone)]
 struct Known {
     class: Option<Class>,
@@ -91,24 +84,22 @@ struct Known {
     until: SystemTime,
 }
 
-/// Of one bucket that is open.
+/// Of one open bucket.
 pub(super) struct Guard {
     store: Box<dyn Store>,
     place: String,
     kept_in: Option<PathBuf>,
     unguarded_too: bool,
     known: Mutex<Option<Known>>,
-    /// Its place among the buckets of its class that can be written.
+    /// Its place among the writable buckets of its class.
     counted: Mutex<Option<Held>>,
-    /// One thread asks, others wait.
     asking: Mutex<()>,
-    /// The last warning, which is not repeated.
     warned: Mutex<String>,
 }
 
 impl Guard {
-    /// Of the bucket of a URL; what it answers is kept in this folder. With `unguarded_too` it is
-    /// written even where changes can get lost.
+    /// Of the bucket of a URL, with its answers kept in this folder. With `unguarded_too` the
+    /// bucket is written even where changes can get lost.
     pub(super) fn new(url: &str, kept_in: Option<&Path>, unguarded_too: bool) -> Self {
         let store = Box::new(Real(url.to_owned()));
         Self::over(store, place_of(url), kept_in, unguarded_too)
@@ -154,7 +145,6 @@ impl Guard {
         *self.known.lock() = Some(known);
     }
 
-    /// Of a store that does all.
     #[cfg(test)]
     pub(super) fn guarded() -> Self {
         struct Never;
@@ -204,7 +194,6 @@ impl Guard {
         known.rights
     }
 
-    /// What the store is good for, if that is known.
     pub(super) fn class(&self) -> Option<Class> {
         self.known.lock().as_ref()?.class
     }
@@ -299,7 +288,7 @@ impl Guard {
     }
 }
 
-/// The first answer that keeps it from being written safely.
+/// The first answer that keeps the bucket from being written safely.
 fn why(answers: &[(Question, Answer)]) -> String {
     use Question::{Change, Complete, Create, Race, Update};
     let mut deciding = answers

@@ -10,14 +10,14 @@
 //! 20 hints   for each directory between the root and the object some bits of its own hash
 //! ```
 //!
-//! The *turn* tells objects apart that have a key one after the other, while memory knows both: one
-//! that was moved away, or removed while it was open, and the one that was made in its place.
-//! Others do not know it, and take the object that has the key.
+//! The *turn* tells apart the objects that have a key one after the other while memory knows both,
+//! as when one was moved away, or removed while it was open. Other processes do not know it, and
+//! take the object that has the key.
 //!
-//! The object of an identifier that memory has lost is searched for from the root: of the
-//! directories that a listing gives, those whose hash has the bits of the hint are listed in turn.
-//! A hint has 16 bits for paths of up to 15 directories, and fewer for longer ones; at most 240
-//! directories have one, and longer paths are found only while memory has them.
+//! An object that memory has lost is searched for from the root: of the directories in a listing,
+//! those whose hash has the bits of the hint are listed in turn. A hint has 16 bits for paths of up
+//! to 15 directories, and fewer for longer ones; at most 240 directories have one, and longer paths
+//! are found only while memory has them.
 
 use std::hash::Hasher as _;
 
@@ -29,32 +29,27 @@ const LAYOUT: u8 = 1;
 const HEAD_BYTES: usize = 20;
 const HINT_BITS: usize = 8 * (SERVED_ID_BYTES_MAX - HEAD_BYTES);
 const HINT_BITS_EACH_MAX: usize = 16;
-/// Turns begin again from here.
 const TURNS: u16 = 1 << 14;
 
-/// What tells a key from all others of all buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hash([u8; 16]);
 
 impl Hash {
-    /// As two numbers.
     pub(super) fn halves(self) -> (u64, u64) {
         let value = u128::from_le_bytes(self.0);
         #[allow(clippy::cast_possible_truncation)] // the halves are wanted
         (value as u64, (value >> 64) as u64)
     }
 
-    /// All of it.
     pub(super) fn bytes(self) -> [u8; 16] {
         self.0
     }
 
-    /// The number of the object (an inode number) that has it in this turn.
+    /// The inode number of the object that has it in this turn.
     pub(super) fn number(self, turn: Turn) -> u64 {
         (self.halves().0 ^ u64::from(turn.0) << 24).max(2)
     }
 
-    /// The first `bits` bits, at most 16.
     fn hint(self, bits: usize) -> u16 {
         let whole = u32::from(u16::from_le_bytes([self.0[8], self.0[9]]));
         let mask = (1_u32 << bits.min(HINT_BITS_EACH_MAX)) - 1;
@@ -62,7 +57,7 @@ impl Hash {
     }
 }
 
-/// See the module's text. Most keys have one object for as long as memory knows them.
+/// See above. Most keys have one object for as long as memory knows them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Turn(u16);
 
@@ -72,7 +67,6 @@ impl Turn {
     }
 }
 
-/// Of a text alone.
 pub(super) fn hash_of(text: &str) -> Hash {
     KeyHasher::new("").of(text)
 }
@@ -82,7 +76,6 @@ pub(super) fn hash_of(text: &str) -> Hash {
 pub(super) struct KeyHasher(SipHasher24);
 
 impl KeyHasher {
-    /// Of the bucket, or server, with this name.
     pub(super) fn new(bucket: &str) -> Self {
         let mut hasher = SipHasher24::new();
         hasher.write(bucket.as_bytes());
@@ -90,15 +83,14 @@ impl KeyHasher {
         Self(hasher)
     }
 
-    /// Of a key.
     pub(super) fn of(&self, key: &str) -> Hash {
         let mut hasher = self.0;
         hasher.write(key.as_bytes());
         Hash(hasher.finish128().as_bytes())
     }
 
-    /// Of an object of this kind with this key. A file may have the key of a directory, and has
-    /// another hash: what follows is in no key.
+    /// Of an object of this kind. A file may have the key of a directory, and has another hash: the
+    /// byte behind it is in no key.
     pub(super) fn of_object(&self, kind: Kind, key: &str) -> Hash {
         if kind == Kind::Directory || !key.ends_with('/') {
             return self.of(key);
@@ -110,14 +102,12 @@ impl KeyHasher {
     }
 }
 
-/// The kinds of object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory = 1,
     File = 2,
 }
 
-/// See the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identifier {
     kind: Kind,
@@ -170,7 +160,7 @@ impl Identifier {
         (HINT_BITS / depth).min(HINT_BITS_EACH_MAX)
     }
 
-    /// Directories between the root and the object; `None` when they cannot be searched for.
+    /// Directories between the root and the object; `None`: too many to be searched for.
     pub(super) fn depth(&self) -> Option<usize> {
         let depth = usize::from(self.depth);
         (depth <= HINT_BITS).then_some(depth)
@@ -188,7 +178,6 @@ impl Identifier {
         })
     }
 
-    /// As fronts have it.
     pub(super) fn to_id(self) -> FileId {
         let bits = self.bits_each() * usize::from(self.depth).min(HINT_BITS);
         let mut bytes = [0; SERVED_ID_BYTES_MAX];

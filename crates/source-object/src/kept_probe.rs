@@ -9,12 +9,12 @@
 //!   check 0123456789abcdef
 //! ```
 //!
-//! A file that is damaged, older than [`AGE`], of another bucket or of another form is as good as
-//! none. Where the keys may not write, nothing is kept: that is not the store's, and may change.
+//! A file that is damaged, older than [`AGE`], of another bucket or of another form counts as none.
+//! Where the keys may not write, nothing is kept: that is no property of the store.
 //!
-//! **Known weakness.** A store that takes the place of another one at the same address is taken for
-//! that for as long, which conditions and the comparing of signed hashes rest on; `pagewell probe`
-//! asks it at once.
+//! **Known weakness.** A store that replaces another one at the same address gets its answers, on
+//! which conditions and the comparing of signed hashes rest, for as long; `pagewell probe` asks it
+//! at once.
 
 use std::fs::DirBuilder;
 use std::hash::Hasher;
@@ -30,9 +30,8 @@ use siphasher::sip::SipHasher13;
 
 use super::identifier::KeyHasher;
 
-/// How long it is believed.
 pub(super) const AGE: Duration = Duration::from_secs(30 * 24 * 3600);
-/// A clock may have been wrong by so much when the store was asked.
+/// The clock may have been wrong by this when the store was asked.
 const CLOCK_ERROR: Duration = Duration::from_secs(24 * 3600);
 const FORM: &str = "pagewell-probe 3";
 const CHECK: &str = "check ";
@@ -54,7 +53,7 @@ impl KeptProbe {
         Self::read(folder, &place_of(url), SystemTime::now())
     }
 
-    /// Keeps what was learned of the bucket of a URL; returns whether there is anything to keep.
+    /// Keeps the answers of the bucket of a URL; returns whether there are any to keep.
     ///
     /// # Errors
     /// Those of the file system.
@@ -90,7 +89,6 @@ impl KeptProbe {
         })
     }
 
-    /// Until when it is believed.
     pub(super) fn until(&self) -> SystemTime {
         self.asked + AGE
     }
@@ -179,7 +177,7 @@ fn path_of(folder: &Path, place: &str) -> PathBuf {
     folder.join(format!("probe-{name}"))
 }
 
-/// The bucket of a URL and where it is, by whatever way that was said; without a prefix and
+/// The bucket of a URL and its server, the same for each way to write it; without a prefix and
 /// secrets.
 pub(super) fn place_of(url: &str) -> String {
     let described = || {

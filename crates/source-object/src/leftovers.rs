@@ -1,8 +1,8 @@
 //! What processes that died have left in a store: parts of objects that were never made, and
 //! directories that were moved in part.
 //!
-//! Parts are known from the staging folder. A move is known from the store itself, and may be of
-//! another gateway that is at work: going on with it beside that one is safe.
+//! The staging folder knows the parts. The store itself knows a move, which another gateway may be
+//! at work on: going on with it beside that one is safe.
 
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Call, Credentials};
@@ -12,17 +12,14 @@ use pagewell_staging::NotedUpload;
 use super::moves::unfinished;
 use super::writer::Writer;
 
-/// See the module's text.
 pub(super) struct Leftovers(Mutex<State>);
 
 struct State {
     uploads: Vec<NotedUpload>,
-    /// Moves were looked for.
     is_done: bool,
 }
 
 impl Leftovers {
-    /// With the uploads that were noted, and not ended.
     pub(super) fn new(uploads: Vec<NotedUpload>) -> Self {
         Self(Mutex::new(State {
             uploads,
@@ -30,7 +27,7 @@ impl Leftovers {
         }))
     }
 
-    /// Clears up what there is, once the store is one that is changed.
+    /// Clears up what there is, once the store is one that may be changed.
     pub(super) fn clear(&self, writer: &Writer) {
         let credentials = Credentials::root();
         let call = Call::new(&credentials, false);

@@ -5,23 +5,21 @@
 //!   prefix dir/sub/  ──> a directory                 what keys below it have in common
 //! ```
 //!
-//! **Names and attributes** come from listings, one request for up to 1,000 names (more where the
-//! server gives them), kept for a time that the URL says. No request is made for a single file
-//! whose directory was listed. **Data** comes in ranged requests of whole cache pages, placed by
-//! read-ahead; every page belongs to one [version](Version) of one object, which each reply is
-//! compared with. An object that is replaced is another object of the cache: its new bytes never
-//! stand beside old ones.
+//! **Names and attributes** come from listings, one request for up to 1,000 names, kept for a time
+//! that the URL says. A file whose directory was listed costs no request of its own. **Data** comes
+//! in ranged requests of whole cache pages, placed by read-ahead; every page belongs to one
+//! [version](Version) of one object, with which each reply is compared. A replaced object is
+//! another object of the cache: new bytes never stand beside old ones.
 //!
 //! **Changes** stay in memory and in a staging folder until fsync, COMMIT or close; then the object
 //! is made, if it is still what the change is based on (`writer.rs`, `sending.rs`).
 //!
-//! **Identifiers** need no table: they have a hash of the key and, for each directory on the way,
-//! some bits by which it is found again in a listing (`identifier.rs`). They are the same in every
-//! process that serves the bucket.
+//! **Identifiers** need no table, and are the same in every process that serves the bucket
+//! (`identifier.rs`).
 //!
-//! **Known weaknesses.** Names are those of the last listing: a change by others shows after its
-//! age. Mode, owner and links that others left in metadata are not shown, as they would cost a
-//! request for each file. A bucket whose names come in no listing cannot be walked.
+//! **Known weaknesses.** A change by others shows when the last listing is too old. Mode, owner and
+//! links that others left in metadata are not shown by default: they cost a request for each file.
+//! A bucket whose names come in no listing cannot be walked.
 
 mod backing;
 mod changed;

@@ -1,9 +1,9 @@
 //! What a directory has: the pages of one listing.
 //!
-//! Pages come one after another, as each has the token of the next, and are kept in the order of
-//! the server. A cookie is a hash of a name: a listing goes on behind a name also when others came
-//! and went. Of pages beyond [`KEPT_BYTES_MAX`] only the tokens and the cookies are kept, and such
-//! a page is asked for again.
+//! Pages come one after another, as each has the token of the next, and are kept in the server's
+//! order. A cookie is a hash of a name: a reader goes on behind a name also when others came and
+//! went. Of pages beyond [`KEPT_BYTES_MAX`] only tokens and cookies are kept; such a page is asked
+//! for again.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,22 +14,20 @@ use pagewell_object_client::{ListPage, Version};
 use super::identifier::{Kind, hash_of};
 use super::name;
 
-/// What the pages of one listing may take, in bytes, before the first of them are given up.
+/// Bytes of the pages of one listing, before the first of them are given up.
 pub(super) const KEPT_BYTES_MAX: usize = 32 << 20;
-/// Names of one listing, and its pages. A server that gives more, or never ends, is not listed on.
+/// Names and pages of one listing. A server that gives more, or never ends, is not listed on.
 const NAMES_MAX: usize = 16 << 20;
 const PAGES_MAX: usize = 1 << 16;
 /// What a cookie takes, at the most.
 const COOKIE_BYTES: usize = 40;
-/// What an allocation costs beside its bytes.
 const ALLOCATION_BYTES: usize = 16;
-/// How long a listing that has not come whole is not begun again for a name alone: there may be a
-/// reader that would never come to its end.
+/// How long a listing that has not come whole is not begun again for a name alone: a reader of it
+/// would never reach its end.
 const GROWS_FOR: Duration = Duration::from_secs(60);
-/// The cookies of `.` and `..`, and what all others are above.
+/// The cookies of `.` and `..`; all others are above.
 pub(super) const DOTS: u64 = 2;
 
-/// The kinds of name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A prefix.
@@ -38,18 +36,17 @@ pub(super) enum Found {
     File(Version),
 }
 
-/// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Item {
     pub name: Box<[u8]>,
-    /// Of the key what comes behind that of the directory, where the name does not say it.
+    /// What the key has behind that of the directory, where the name does not say it.
     pub segment: Option<Box<str>>,
     pub found: Found,
     pub cookie: u64,
 }
 
 impl Item {
-    /// A name that no listing gave, and that its key has.
+    /// A name from no listing, which its key has as it is.
     pub(super) fn new(name: &[u8], found: Found) -> Self {
         Self {
             cookie: cookie_of(name, found == Found::Directory),
@@ -59,7 +56,7 @@ impl Item {
         }
     }
 
-    /// The key: of a file without, of a directory with a slash at its end.
+    /// The key, of a directory with a slash at its end.
     pub(super) fn key(&self, directory: &str) -> String {
         let own = self.segment.as_deref();
         let own = own.or_else(|| std::str::from_utf8(&self.name).ok());
@@ -71,7 +68,6 @@ impl Item {
         [directory, own.unwrap_or_default(), slash].concat()
     }
 
-    /// Its kind.
     pub(super) fn kind(&self) -> Kind {
         match self.found {
             Found::Directory => Kind::Directory,
@@ -95,50 +91,43 @@ impl Item {
     }
 }
 
-/// A page of names.
 pub(super) struct Page {
     /// When its listing began.
     pub began: Instant,
     pub items: Vec<Item>,
-    /// Names that another name of the directory has already.
+    /// Objects and prefixes without a name: another entry has it, or the key cannot be shown.
     pub unusable: u64,
-    /// What it takes.
     pub bytes: usize,
 }
 
-/// A page that was listed, kept or not.
 struct Slot {
-    /// What it is asked for with; `None` is the first.
+    /// Asks for the page; `None`: the first.
     token: Option<String>,
     items: usize,
     page: Option<Arc<Page>>,
 }
 
-/// See the module's text.
 pub(super) struct Listing {
     began: Instant,
-    /// When the last page came.
     grown: Instant,
     slots: Vec<Slot>,
     /// Slot and place in its page by cookie.
     places: HashMap<u64, (u32, u32)>,
-    /// The token of the next page, unless the last one has come.
+    /// The token of the next page; `None` after the last.
     next: Option<String>,
     is_whole: bool,
     kept_bytes: usize,
-    /// Of the cookies.
+    /// Of all cookies: XOR.
     digest: u64,
 }
 
-/// Where a listing goes on.
 pub(super) enum Place {
     /// In this page, at this item.
     At(Arc<Page>, usize),
-    /// In a page that was given up: its number, and the token to ask for it with.
+    /// In a page that was given up: its number, and its token.
     Gone(usize, Option<String>),
-    /// In a page that has not come yet; the token to ask for it with.
+    /// In a page that has not come yet, with its token.
     Next(Option<String>),
-    /// At the end.
     End,
     /// Behind a name that is not there.
     Unknown,
@@ -158,12 +147,10 @@ impl Listing {
         }
     }
 
-    /// When it began.
     pub(super) fn began(&self) -> Instant {
         self.began
     }
 
-    /// Whether it began less than `age` ago.
     pub(super) fn is_fresh(&self, now: Instant, age: Duration) -> bool {
         now.saturating_duration_since(self.began) < age
     }
@@ -174,7 +161,6 @@ impl Listing {
         self.slots.len() > 1 && !self.is_whole && paused < GROWS_FOR
     }
 
-    /// When the last page came.
     pub(super) fn grown(&self) -> Instant {
         self.grown
     }
@@ -184,7 +170,6 @@ impl Listing {
         self.places.len() >= NAMES_MAX || self.slots.len() >= PAGES_MAX
     }
 
-    /// What it takes.
     pub(super) fn bytes(&self) -> usize {
         let tokens = self.slots.iter().filter_map(|slot| slot.token.as_ref());
         let tokens: usize = tokens.map(|token| token.len() + ALLOCATION_BYTES).sum();
@@ -192,7 +177,6 @@ impl Listing {
         size_of::<Self>() + self.kept_bytes + self.places.len() * COOKIE_BYTES + slots
     }
 
-    /// Whether any page has come.
     pub(super) fn has_begun(&self) -> bool {
         !self.slots.is_empty()
     }
@@ -202,7 +186,6 @@ impl Listing {
         self.is_whole.then_some(self.digest)
     }
 
-    /// Adds the page after the last one, of the directory with this key.
     pub(super) fn add(&mut self, directory: &str, listed: ListPage) -> Arc<Page> {
         let token = self.next.take();
         let next = listed.next.clone();
@@ -219,7 +202,6 @@ impl Listing {
         self.put_back(number, directory, listed)
     }
 
-    /// Puts a page into its slot, for the first time or again.
     pub(super) fn put_back(
         &mut self,
         number: usize,
@@ -252,7 +234,7 @@ impl Listing {
     }
 
     /// Forgets the names that a page had and has no more: what stands in their places now is not
-    /// what comes behind them.
+    /// what came behind them.
     fn leave_out(&mut self, number: usize, page: &Page) {
         let digest = &mut self.digest;
         self.places.retain(|cookie, (slot, at)| {
@@ -276,7 +258,7 @@ impl Listing {
             match object.key.strip_prefix(directory) {
                 None => page.unusable += 1,
                 Some(_) if object.key.len() > name::KEY_BYTES_MAX => page.unusable += 1,
-                // The object that stands for the directory itself.
+                // The marker of the directory itself.
                 Some("") if object.version.length_bytes == 0 => {}
                 Some(segment) => self.put(&mut page, number, segment, Found::File(object.version)),
             }
@@ -292,7 +274,7 @@ impl Listing {
         page
     }
 
-    /// Adds a name to a page, unless another page has it already: a prefix may come several times.
+    /// Adds a name to a page, unless another page has it: a prefix may come several times.
     fn put(&mut self, page: &mut Page, number: usize, segment: &str, found: Found) {
         let mut name = name::of_segment(segment).into_owned();
         let mut is_itself = name == segment.as_bytes();
@@ -329,7 +311,7 @@ impl Listing {
         page.items.push(item);
     }
 
-    /// Where the listing goes on behind the name with this cookie; up to [`DOTS`]: its begin.
+    /// Where the listing goes on behind this cookie; up to [`DOTS`]: at its begin.
     pub(super) fn place_after(&self, cookie: u64) -> Place {
         if cookie <= DOTS {
             return self.place(0, 0);
@@ -337,12 +319,11 @@ impl Listing {
         match self.places.get(&cookie) {
             Some((slot, at)) => self.place(*slot as usize, *at as usize + 1),
             None if self.is_whole => Place::Unknown,
-            // It may be of a listing before this one.
+            // The cookie may be of an earlier listing.
             None => Place::Next(self.next.clone()),
         }
     }
 
-    /// Where a name is, or may be.
     pub(super) fn place_of(&self, name: &[u8]) -> Place {
         let places = [false, true].map(|is_directory| cookie_of(name, is_directory));
         match places.iter().find_map(|cookie| self.places.get(cookie)) {
@@ -354,7 +335,7 @@ impl Listing {
 
     fn place(&self, number: usize, at: usize) -> Place {
         let mut slots = self.slots.iter().enumerate().skip(number);
-        // A page may have nothing that is not on others.
+        // A page may have no name of its own.
         let found =
             slots.find(|(other, slot)| *other > number && slot.items > 0 || at < slot.items);
         match found {
@@ -386,19 +367,17 @@ impl Listing {
         self.is_whole && self.slots.iter().all(has_none)
     }
 
-    /// Whether a name is absent for sure: all pages have come, and none had it.
     pub(super) fn lacks(&self, name: &[u8]) -> bool {
         let has = |is_directory| self.places.contains_key(&cookie_of(name, is_directory));
         self.is_whole && !has(false) && !has(true)
     }
 }
 
-/// By which a listing goes on behind a name.
 fn cookie_of(name: &[u8], is_directory: bool) -> u64 {
     let kind = if is_directory { "/" } else { "" };
     let text = String::from_utf8_lossy(name);
     let (number, _) = hash_of(&[&text, kind].concat()).halves();
-    // Clients of NFS may take it for a signed number, and one bit is for `directory.rs`.
+    // NFS clients may take it for a signed number, and one bit is for `directory.rs`.
     (number >> 2).max(DOTS + 1)
 }
 

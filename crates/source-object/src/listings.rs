@@ -1,7 +1,7 @@
 //! What all listings of a file system take together.
 //!
-//! A directory that was listed is counted. Beyond [`BYTES_MAX`] those listings are forgotten that
-//! no page came to for the longest time; they are asked for again when they are read.
+//! Beyond [`BYTES_MAX`] the listings to which no page came for the longest time are forgotten, and
+//! asked for again when they are read.
 
 use std::sync::{Arc, Weak};
 
@@ -10,12 +10,10 @@ use pagewell_base::sync::Mutex;
 use super::directory::Directory;
 use super::node::Node;
 
-/// What all listings may take, in bytes.
 pub(super) const BYTES_MAX: usize = 128 << 20;
-/// How many directories are counted before those are left out that are gone.
+/// Directories that are counted before a sweep for those that are gone.
 const COUNTED_MIN: usize = 65_536;
 
-/// See the module's text.
 pub(super) struct Listings {
     bytes_max: usize,
     state: Mutex<State>,
@@ -26,7 +24,7 @@ struct State {
     listed: Vec<Weak<Node>>,
     /// What they take, or took before they were dropped.
     bytes: usize,
-    /// Directories at which those are left out that are gone.
+    /// Directories at which those that are gone are left out.
     sweep_at: usize,
 }
 
@@ -62,7 +60,7 @@ impl Listings {
 }
 
 impl State {
-    /// Counts again, and forgets the oldest listings but that of `used`. What it has looked at.
+    /// Counts again, and forgets the oldest listings but that of `used`. Returns what it looked at.
     fn sweep(&mut self, used: &Arc<Node>, bytes_max: usize) -> Vec<Arc<Node>> {
         let mut nodes: Vec<_> = self.listed.iter().filter_map(Weak::upgrade).collect();
         nodes.sort_by_cached_key(|node| node.directory().and_then(Directory::grown_at));

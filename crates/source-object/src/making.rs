@@ -1,7 +1,7 @@
 //! Names that are made and removed.
 //!
 //! A name is made under the condition that there is none. A directory is an object with a slash at
-//! its end; one that has lost its last name gets such an object, since it would end with that name.
+//! its end; one that has lost its last name gets such an object, or it would end with that name.
 
 use std::sync::Arc;
 
@@ -24,30 +24,25 @@ use super::sending::note_made;
 use super::tree::Tree;
 use super::writer::{Writer, marks_of};
 
-/// Bytes of the longest key of a store.
 const KEY_BYTES_MAX: usize = 1024;
-/// In the metadata: by which a client knows the file that it made (RFC 1813 section 3.3.8).
+/// The metadata by which a client knows the file that it made (RFC 1813 section 3.3.8).
 const CREATE: &str = "pagewell-create";
-/// Permission to write, and to search.
 const MAY_CHANGE: u32 = 0o3;
-/// How often an object is looked at that changes while it is removed.
+/// Tries to remove an object that changes meanwhile.
 const TRIES_MAX: usize = 4;
 
-/// Changes of names, for one caller.
 #[derive(Clone, Copy)]
 pub(super) struct Names<'a> {
     pub writer: &'a Writer,
     pub call: &'a Call<'a>,
 }
 
-/// A directory and a name in it.
 pub(super) struct Place<'a> {
     pub directory: Arc<Node>,
     pub name: &'a str,
 }
 
 impl Place<'_> {
-    /// The key of a file with this name.
     pub(super) fn key(&self) -> String {
         [self.directory.key(), self.name].concat()
     }
@@ -63,7 +58,7 @@ impl<'a> Names<'a> {
         remote.as_writable().ok_or(Error::ReadOnly)
     }
 
-    /// Where a name is to be made or removed, by one who may.
+    /// Where a name is to be made or removed, by a caller that may.
     pub(super) fn place<'n>(&self, directory: &FileId, name: &'n [u8]) -> Result<Place<'n>> {
         Error::WouldBlock.unless(self.call.may_block)?;
         self.writer.rights(self.call)?;
@@ -78,7 +73,7 @@ impl<'a> Names<'a> {
         })
     }
 
-    /// The same of a name that no object has yet: refused is what a store may take for another.
+    /// The same for a new name: one that a store may take for another is refused.
     pub(super) fn new_place<'n>(&self, directory: &FileId, name: &'n [u8]) -> Result<Place<'n>> {
         pagewell_fs::name::check_new(name)?;
         let place = self.place(directory, name)?;
@@ -90,7 +85,6 @@ impl<'a> Names<'a> {
         Ok(place)
     }
 
-    /// The object of a name, if there is one.
     pub(super) fn find(&self, place: &Place<'_>) -> Result<Option<Item>> {
         match self
             .tree()
@@ -102,13 +96,12 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The object of a name that may be removed or moved.
     pub(super) fn existing(&self, place: &Place<'_>) -> Result<(Item, Arc<Node>)> {
         let found = self
             .tree()
             .find(self.call, &place.directory, place.name.as_bytes());
         let (item, at) = found?;
-        // Its key is one that only others could have made.
+        // Only others can have made its key.
         Error::NotPermitted.when(item.segment.is_some())?;
         let node = self.tree().child(&place.directory, &item, at);
         Ok((item, node))
@@ -145,7 +138,7 @@ impl<'a> Names<'a> {
         let node = self.tree().made(&place.directory, Kind::File, &place.key());
         let file = node.file().ok_or(Error::Exists)?;
         if !self.writer.is_at_once() {
-            // It may send another file, which is held by itself.
+            // It may send another file, which takes that file's lock.
             self.writer.note_changed(self.call, &node)?;
         }
         let alone = file.hold_to_send();
@@ -179,8 +172,8 @@ impl<'a> Names<'a> {
     }
 
     /// Whether a file that no listing has is changed here: another writer has removed it, or the
-    /// listing is too old. Its changes are not thrown away: they are sent. The caller holds what is
-    /// held to send.
+    /// listing is too old. Its changes are sent, not thrown away. The caller has
+    /// [`File::hold_to_send`].
     fn has_changes(&self, node: &Arc<Node>, file: &File) -> Result<bool> {
         let is_changed = file.is_changed() && !file.is_removed();
         if is_changed {
@@ -189,7 +182,6 @@ impl<'a> Names<'a> {
         Ok(is_changed)
     }
 
-    /// What the metadata of a new file says, if it says anything.
     fn marks_of_new(&self, node: &Node, mode: &CreateMode) -> Option<Marks> {
         let attributes = match mode {
             CreateMode::Unchecked(attributes) | CreateMode::Guarded(attributes) => *attributes,
@@ -211,7 +203,6 @@ impl<'a> Names<'a> {
         marks_of(attributes).over(owner)
     }
 
-    /// Makes an object of a new file.
     fn put_new(
         &self,
         node: &Arc<Node>,
@@ -228,7 +219,7 @@ impl<'a> Names<'a> {
         Ok(())
     }
 
-    /// Makes what only metadata tells from a file: a link, a device.
+    /// Makes what metadata alone tells from a file: a link, a device.
     pub(super) fn make_special(
         &self,
         (directory, name): (&FileId, &[u8]),
@@ -357,12 +348,10 @@ impl<'a> Names<'a> {
         Err(Error::TryLater)
     }
 
-    /// Notes that a file has lost its name.
     fn removed(&self, place: &Place<'_>, item: &Item, node: &Arc<Node>, file: &File) {
         // What is made with this name is another file.
         self.tree().orphaned(node);
         if !file.remove() {
-            // No program has it open.
             self.writer.give_up(file);
         }
         self.writer.forget(node);
@@ -402,7 +391,6 @@ impl<'a> Names<'a> {
         Ok(self.change_of(&place.directory))
     }
 
-    /// Refuses a directory that has names.
     pub(super) fn check_empty(&self, node: &Node) -> Result<()> {
         let waits = node
             .directory()
@@ -425,7 +413,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What the store has of a file that it has not.
+/// The version of a file that the store does not have.
 pub(super) const NOTHING: Version = Version {
     etag: None,
     last_modified: None,

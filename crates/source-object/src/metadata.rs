@@ -8,36 +8,34 @@
 //!   atime, ctime       1795839036               the same (s3fs)
 //!   rdev               801                      hexadecimal, of a device (rclone --metadata)
 //!   pagewell-version   7                        one more with each change by Pagewell
-//!   pagewell-write     5f0c...                  the change that made the object (the client's)
+//!   pagewell-write     5f0c...                  the change that made the object (object-client)
 //! ```
 //!
 //! A symbolic link is an object whose mode says so and whose bytes are its target, as in s3fs.
 //!
-//! **Fractions.** rclone cuts the zeros at the end: `.16348071` is 163,480,710 ns. s3fs takes the
-//! digits for a number of nanoseconds, and reads the same text as 16,348,071 ns; before 1.90 it
-//! dropped the fraction. All read nine digits right, so that is what is written; what is read may
-//! have fewer, with rclone's meaning, or more, which are cut. A whole second has no point.
+//! **Fractions.** rclone cuts the zeros at the end: `.16348071` is 163,480,710 ns. s3fs reads the
+//! same text as 16,348,071 ns, and before 1.90 dropped the fraction. All read nine digits right, so
+//! nine are written; text that is read may have fewer, with rclone's meaning, or more, which are
+//! cut.
 //!
 //! **Modes.** `rclone --metadata` writes octal digits, `100644`. A number that is no mode by the
 //! rules of s3fs (decimal; octal with a zero in front) is taken for that.
 //!
-//! **Known weaknesses.** What is written is s3fs's: `rclone --metadata`, which takes the decimal
-//! digits of a mode for octal ones, refuses some and takes a wrong mode from others. A link of
-//! rclone (`NAME.rclonelink`) is a file with that name here. The names of s3sync, of Google's tools
-//! and of DataSync are not read. The times of `rclone --metadata` other than `mtime` are texts of
-//! RFC 3339, and not read either.
+//! **Known weaknesses.** `rclone --metadata` takes the decimal digits that are written for octal
+//! ones: it refuses some modes and misreads others. A link of rclone (`NAME.rclonelink`) is a file
+//! with that name. The names of s3sync, of Google's tools and of DataSync are not read, nor the
+//! times of `rclone --metadata` other than `mtime` (RFC 3339).
 
 use pagewell_fs::{FileType, Timestamp};
 use pagewell_object_client::Metadata;
 use rustix::fs::FileType as RawType;
 
-/// Bytes of all names and values, with the prefix of the header: what AWS takes.
+/// Bytes of all names and values, with the prefix of the header: AWS's limit.
 const BYTES_MAX: usize = 2048;
 /// `x-amz-meta-`.
 const PREFIX_BYTES: usize = 11;
-/// What is added: the token of the client, and marks by which a change is known again.
+/// Added later: the client's token, and marks by which a change is known again.
 const ADDED_BYTES: usize = 160;
-/// A longer value is none of these.
 const VALUE_BYTES_MAX: usize = 64;
 const PERMISSIONS: u32 = 0o7777;
 const NANOSECOND_DIGITS: usize = 9;
@@ -49,29 +47,23 @@ const WRITE: &str = "pagewell-write";
 /// sense is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// What it is.
     pub file_type: Option<FileType>,
-    /// Permission bits with set-user-id, set-group-id and sticky: the low 12 bits.
+    /// The low 12 bits: permissions, set-user-id, set-group-id and sticky.
     pub mode: Option<u32>,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
     /// Last change of the data.
     pub modified: Option<Timestamp>,
-    /// Last access.
     pub accessed: Option<Timestamp>,
     /// Last change of data or metadata.
     pub changed: Option<Timestamp>,
-    /// Major and minor number of a device.
     pub device: Option<(u32, u32)>,
-    /// How often Pagewell has changed the object since it was made: an ETag stays when metadata
-    /// alone is changed. 0 of what others have made.
+    /// Changes of the object by Pagewell: an ETag stays when metadata alone changes. 0 for objects
+    /// of others.
     pub version: u64,
 }
 
 impl Marks {
-    /// What this metadata says.
     pub(super) fn of(metadata: &Metadata) -> Self {
         let text = |name: &str| {
             let mut named = metadata.iter();
@@ -95,7 +87,7 @@ impl Marks {
         }
     }
 
-    /// These over others.
+    /// These where they are set, else others.
     pub(super) fn over(self, others: Self) -> Self {
         Self {
             file_type: self.file_type.or(others.file_type),
@@ -110,11 +102,9 @@ impl Marks {
         }
     }
 
-    /// The metadata of the next version of an object that has `others`: with these values, and with
-    /// all that it has beside. Its version is one more.
-    ///
-    /// What goes beyond 2 KB is left out, the least important of these values first; that of others
-    /// stays.
+    /// The metadata of the next version of an object that has `others`: these values, one more for
+    /// the version, and all that others have set beside. Beyond 2 KB the least important of these
+    /// values are left out.
     pub(super) fn to(self, others: &Metadata) -> Metadata {
         let own = self.over(Self::of(others)).texts();
         let is_own = |name: &str| own.iter().any(|(own, _)| name.eq_ignore_ascii_case(own));
@@ -170,7 +160,6 @@ impl Marks {
     }
 }
 
-/// A number of digits alone.
 fn digits(text: &str) -> Option<u64> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|_| is_number)
@@ -182,7 +171,6 @@ fn parse_owner(text: &str) -> Option<u32> {
     number.filter(|number| *number != u32::MAX)
 }
 
-/// Type, if it says one, and permissions.
 fn parse_mode(text: &str) -> Option<(Option<FileType>, u32)> {
     let number = digits(text)?;
     let octal = u64::from_str_radix(text, 8).ok();
@@ -253,7 +241,6 @@ fn parse_time(text: &str) -> Option<Timestamp> {
             seconds: -seconds,
             nanoseconds: 0,
         },
-        // Nanoseconds count forwards, also before 1970.
         (true, before) => Timestamp {
             seconds: (-seconds).checked_sub(1)?,
             nanoseconds: 1_000_000_000 - before,

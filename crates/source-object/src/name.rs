@@ -1,7 +1,7 @@
 //! Names of keys.
 //!
-//! A key is cut at its slashes. What is between them is the name, but for what a file system cannot
-//! have as one:
+//! A key is cut at its slashes. The text between two is the name, unless a file system cannot have
+//! it:
 //!
 //! | between the slashes | name |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | more than 255 bytes | the first of them, `%`, and 16 digits that tell it from others |
 //! | what is a file and a directory | the file keeps the name, the directory has `%` behind it |
 //!
-//! Such a name is found in the listing of its directory alone. Where a key has it in fact, that key
-//! keeps it, and the other is not shown.
+//! Such a name is found in the listing of its directory alone. Where a key has that name in fact,
+//! the key keeps it, and the other is not shown.
 
 use std::borrow::Cow;
 
@@ -20,15 +20,15 @@ use pagewell_fs::name::NAME_BYTES_MAX;
 
 use super::identifier::hash_of;
 
-/// A folder below the root with what Pagewell itself keeps there, which is not shown.
+/// A folder below the root for what Pagewell itself keeps, which is not shown.
 pub(super) const HIDDEN: &str = ".pagewell";
 /// Bytes of the longest key that is shown: object stores have 1,024. Each slash of it is a
-/// directory that keeps the one above.
+/// directory in memory.
 pub(super) const KEY_BYTES_MAX: usize = 4096;
-/// Bytes of a name that are kept of one that is too long.
+/// Bytes that are kept of a name that is too long.
 const KEPT_BYTES: usize = 230;
 
-/// The name of what is between two slashes of a key, and whether it is another than that.
+/// The name for the text between two slashes of a key: borrowed where it is the same.
 pub(super) fn of_segment(segment: &str) -> Cow<'_, [u8]> {
     match segment {
         "" => return Cow::Borrowed(b"%"),
@@ -55,7 +55,6 @@ pub(super) fn of_segment(segment: &str) -> Cow<'_, [u8]> {
     Cow::Owned(format!("{kept}%{number:016x}").into_bytes())
 }
 
-/// The name of a directory beside a file of the same name.
 pub(super) fn beside_file(name: &[u8]) -> Vec<u8> {
     let mut name = name.to_vec();
     name.truncate(NAME_BYTES_MAX - 1);
@@ -63,12 +62,11 @@ pub(super) fn beside_file(name: &[u8]) -> Vec<u8> {
     name
 }
 
-/// Whether a name may be one of those that are made here.
+/// Whether a name may be one of those in the table above.
 pub(super) fn may_be_made(name: &[u8]) -> bool {
     name.contains(&b'%')
 }
 
-/// Whether a name can stand for itself between the slashes of a key.
 pub(super) fn is_plain(name: &[u8]) -> bool {
     let text = std::str::from_utf8(name);
     text.is_ok_and(|text| matches!(of_segment(text), Cow::Borrowed(same) if same == name))

@@ -10,14 +10,14 @@ use super::file::File;
 use super::identifier::{Hash, Identifier, Kind, Turn};
 use super::metadata::Marks;
 
-/// See the module's text. It keeps the directories above it.
+/// A node keeps the directories above it in memory.
 pub(super) struct Node {
     identifier: Identifier,
-    /// Of a directory with its slash; of the root the prefix that all keys have.
+    /// Of a directory with its slash; of the root the prefix of all keys.
     key: Box<str>,
     parent: Option<Arc<Self>>,
     body: Body,
-    /// Mode and owner that were set here, where attributes are not those of the metadata.
+    /// Mode and owner set here, where attributes are not those of the metadata.
     set: Mutex<Marks>,
 }
 
@@ -47,12 +47,11 @@ impl Node {
         }
     }
 
-    /// Mode and owner that were set here.
     pub(super) fn set_here(&self) -> Marks {
         *self.set.lock()
     }
 
-    /// Notes mode and owner, of these.
+    /// Notes mode and owner.
     pub(super) fn set(&self, marks: Marks) {
         let marks = Marks {
             mode: marks.mode,
@@ -64,7 +63,7 @@ impl Node {
         *set = marks.over(*set);
     }
 
-    /// The hashes of the directories from the root's child to this one, which is one.
+    /// The hashes of the directories from the root's child to this one.
     pub(super) fn way(&self) -> Vec<Hash> {
         let mut way = Vec::new();
         let mut node = self;
@@ -92,8 +91,7 @@ impl Node {
         &self.key
     }
 
-    /// Of the key what comes behind that of the directory that it is in; of a directory with its
-    /// slash.
+    /// The key behind that of its directory; of a directory with its slash.
     pub(super) fn own_key(&self) -> &str {
         let parent = self.parent.as_ref().map_or("", |parent| parent.key());
         self.key.strip_prefix(parent).unwrap_or_default()

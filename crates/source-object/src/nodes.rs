@@ -1,8 +1,8 @@
 //! The objects that memory has, by their hashes.
 //!
 //! An object is in memory once, as long as anything uses it; beyond that the ones that came last
-//! are kept, and files of which memory has pages. What is forgotten is found again by its
-//! identifier.
+//! are kept, and files of which memory has pages. Forgotten ones are found again by their
+//! identifiers.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
@@ -13,35 +13,30 @@ use super::file::File;
 use super::identifier::{Hash, Identifier, Kind, Turn};
 use super::node::Node;
 
-/// Objects that are kept though nothing uses them.
 pub(super) const KEPT_MAX: usize = 65_536;
 
-/// Files with pages in memory that are kept on, of those that would be forgotten, for one that is.
+/// Files with pages in memory that are spared before one object is forgotten.
 const PASSED_OVER_MAX: usize = 16;
 
-/// Identifiers of earlier objects of one key that lead anywhere.
+/// Identifiers of earlier objects of one key that are known.
 const EARLIER_MAX: usize = 64;
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct Nodes(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     known: HashMap<(Hash, bool), Known>,
-    /// Those that came last at the back.
     kept: VecDeque<Arc<Node>>,
 }
 
-/// The objects of one key.
 #[derive(Default)]
 struct Known {
     /// The one that has the key now, or had it last.
     node: Weak<Node>,
     turn: Turn,
-    /// It has lost the key.
+    /// The node has lost the key.
     is_over: bool,
-    /// What the identifiers of earlier turns lead to.
     earlier: VecDeque<(Turn, Weak<Node>)>,
 }
 
@@ -54,7 +49,7 @@ impl Known {
         earlier.find(|(of, _)| *of == turn)?.1.upgrade()
     }
 
-    /// Whether any identifier leads anywhere.
+    /// Whether any identifier leads to an object in memory.
     fn is_used(&self) -> bool {
         let mut earlier = self.earlier.iter();
         self.node.strong_count() > 0 || earlier.any(|(_, node)| node.strong_count() > 0)
@@ -62,7 +57,6 @@ impl Known {
 }
 
 impl Nodes {
-    /// The object, if memory has it.
     pub(super) fn get(&self, identifier: &Identifier) -> Option<Arc<Node>> {
         let key = (identifier.hash(), identifier.kind() == Kind::Directory);
         let state = self.0.lock();
@@ -72,7 +66,6 @@ impl Nodes {
         known.of(turn).or_else(|| known.of(known.turn))
     }
 
-    /// The turn of the object that has a key.
     pub(super) fn turn(&self, hash: Hash, kind: Kind) -> Turn {
         let state = self.0.lock();
         let known = state.known.get(&(hash, kind == Kind::Directory));
@@ -80,7 +73,7 @@ impl Nodes {
     }
 
     /// Has the identifier of an object that has lost its key lead to what it is now, perhaps
-    /// itself. The next object of that key has another identifier.
+    /// itself. The next object of that key gets another identifier.
     pub(super) fn lead(&self, from: &Node, to: &Arc<Node>) {
         let mut state = self.0.lock();
         let key = (from.hash(), from.directory().is_some());
@@ -96,7 +89,6 @@ impl Nodes {
         known.earlier.push_back((from.turn(), Arc::downgrade(to)));
     }
 
-    /// Those whose keys begin so.
     pub(super) fn below(&self, prefix: &str) -> Vec<Arc<Node>> {
         let state = self.0.lock();
         let nodes = state.known.values().filter(|known| !known.is_over);
@@ -106,7 +98,6 @@ impl Nodes {
         nodes.into_iter().filter(is_below).collect()
     }
 
-    /// The object, made by `make` if memory has none.
     pub(super) fn get_or_make(
         &self,
         hash: Hash,

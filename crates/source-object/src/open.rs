@@ -18,7 +18,7 @@ use super::identifier::KeyHasher;
 use super::tree::Tree;
 use super::writing::Writing;
 
-/// Options of the URL of a bucket: how they are written, and what they do.
+/// Options of the URL of a bucket: their form, and what they do.
 pub const OPTIONS: [(&str, &str); 14] = [
     (
         "endpoint=URL, region=NAME, path-style=BOOLEAN",
@@ -83,7 +83,7 @@ pub const OPTIONS: [(&str, &str); 14] = [
     ),
 ];
 
-/// The same of a container of Azure.
+/// The options of a container of Azure, in the same form.
 pub const AZURE_OPTIONS: [(&str, &str); 12] = [
     (
         "account=NAME, endpoint=URL, path-style=BOOLEAN",
@@ -107,7 +107,7 @@ pub const AZURE_OPTIONS: [(&str, &str); 12] = [
     OPTIONS[11],
 ];
 
-/// What is said of a bucket in which nothing has the name of the URL.
+/// The message where nothing in a bucket has the name of the URL.
 pub const NO_OBJECT: &str = "there is no such object or folder";
 
 /// What a URL names.
@@ -124,11 +124,11 @@ pub struct OpenedObject {
     pub device: ObjectDevice,
     /// The last part of its key.
     pub name: Vec<u8>,
-    /// Tells this version of it from all other objects.
+    /// Tells this version from all other objects.
     pub identity: [u8; 16],
-    /// When it was changed, as its server says.
+    /// The time of its last change by its server.
     pub modified: Option<SystemTime>,
-    /// Whether two versions of it may look alike: its server gives it no strong tag.
+    /// Whether two versions may look alike: the server gives no strong tag.
     pub is_weak: bool,
 }
 
@@ -158,7 +158,6 @@ fn shown(url: &str) -> String {
     url.split('?').next().unwrap_or(url).to_owned()
 }
 
-/// An error that names the URL once.
 fn refused(url: &str, error: &RemoteError) -> OpenError {
     let name = shown(url);
     OpenError::new(&name, &error.behind(&name))
@@ -239,7 +238,7 @@ fn one_object(
     let key = location.prefix();
     let place = match location.bucket() {
         Some(_) => remote.describe(),
-        // What follows `?` may say which file it is.
+        // The query may say which file it is.
         None => url.to_owned(),
     };
     let found = remote.head(key)?;
@@ -271,7 +270,7 @@ fn check_range(remote: &Arc<dyn Remote>, key: &str, version: &Version) -> Result
         return Ok(());
     }
     let (sender, receiver) = mpsc::channel();
-    // Not the first one: busybox sends all for `bytes=0-0`.
+    // Not the first byte: busybox sends all for `bytes=0-0`.
     remote.fetch(key, version, 1..2, Box::new(OneByte(sender)));
     let lost = || RemoteError::Protocol("the request was lost".to_owned());
     receiver.recv().unwrap_or_else(|_| Err(lost()))

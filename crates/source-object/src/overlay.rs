@@ -1,37 +1,34 @@
 //! Names of a directory that were made or removed here, over a listing that may have begun before.
 //!
-//! A store that answers a change has it in each listing that begins later. So a name lies over
-//! those listings that began before the answer; one that the store has not yet, over all.
+//! A store that answers a change has it in each listing that begins later. So a name lies over the
+//! listings that began before the answer; one that the store has not yet, over all.
 //!
 //! **Known weakness.** A reader of the directory gets these names behind those of the listing, in
-//! their order. When another reader brings a new listing meanwhile, which has them in their places,
-//! the first may miss one that lies before its place.
+//! order. When another reader brings a new listing meanwhile, which has them in their places, the
+//! first may miss one that lies before its place.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::listing::Item;
 
-/// Names that wait for a listing, beyond which one is asked for.
+/// Names, beyond which a new listing is asked for.
 const NAMES_MAX: usize = 50_000;
 
-/// See the module's text.
 #[derive(Default)]
 pub(super) struct Overlay {
     names: BTreeMap<Box<[u8]>, Own>,
 }
 
 struct Own {
-    /// `None`: the name was removed.
     item: Option<Item>,
     /// By which a reader goes on behind the name.
     cookie: u64,
-    /// When the store had answered; `None`: it has not been asked yet.
+    /// When the store answered; `None`: it has not been asked yet.
     at: Option<Instant>,
 }
 
 impl Own {
-    /// Whether it lies over a listing that began then.
     fn is_over(&self, began: Option<Instant>) -> bool {
         match (self.at, began) {
             (Some(at), Some(began)) => began <= at,
@@ -41,7 +38,7 @@ impl Own {
 }
 
 impl Overlay {
-    /// A name that was made, and whether the store has it since.
+    /// Adds a name that was made; `at`: when the store answered.
     pub(super) fn put(&mut self, item: Item, at: Option<Instant>) {
         let own = Own {
             cookie: item.cookie,
@@ -51,7 +48,6 @@ impl Overlay {
         self.names.insert(item.name, own);
     }
 
-    /// A name that was removed.
     pub(super) fn remove(&mut self, name: &[u8], cookie: u64, at: Instant) {
         let own = Own {
             item: None,
@@ -61,8 +57,7 @@ impl Overlay {
         self.names.insert(name.into(), own);
     }
 
-    /// What is said of a name over a listing that began then: nothing, that it is gone, or what it
-    /// is.
+    /// What it says over a listing that began then: nothing, that the name is gone, or what it is.
     pub(super) fn find(&self, name: &[u8], began: Option<Instant>) -> Option<Option<&Item>> {
         let own = self.names.get(name)?;
         own.is_over(began).then_some(own.item.as_ref())
@@ -74,12 +69,10 @@ impl Overlay {
         own.is_some_and(|own| own.at.is_none_or(|at| at.elapsed() < age))
     }
 
-    /// Forgets what was done with a name.
     pub(super) fn forget(&mut self, name: &[u8]) {
         self.names.remove(name);
     }
 
-    /// The name with this cookie.
     pub(super) fn name_of(&self, cookie: u64) -> Option<&[u8]> {
         let mut names = self.names.iter();
         let (name, _) = names.find(|(_, own)| own.cookie == cookie)?;
@@ -94,28 +87,24 @@ impl Overlay {
         over.filter_map(|(_, own)| own.item.clone()).collect()
     }
 
-    /// Forgets what a listing that began then has.
     pub(super) fn settle(&mut self, began: Instant) {
         self.names.retain(|_, own| own.is_over(Some(began)));
     }
 
-    /// Whether a new listing would be better.
     pub(super) fn is_full(&self) -> bool {
         self.names.len() > NAMES_MAX
     }
 
-    /// Whether it has any names that are there, over a listing that began then.
+    /// Whether any name is there, over a listing that began then.
     pub(super) fn has_any(&self, began: Option<Instant>) -> bool {
         let mut names = self.names.values();
         names.any(|own| own.item.is_some() && own.is_over(began))
     }
 
-    /// Whether this name waits for the store.
     pub(super) fn waits(&self, name: &[u8]) -> bool {
         self.names.get(name).is_some_and(|own| own.at.is_none())
     }
 
-    /// Whether any name waits for the store.
     pub(super) fn has_waiting(&self) -> bool {
         self.names.values().any(|own| own.at.is_none())
     }

@@ -1,7 +1,7 @@
-//! Other names for files and directories.
+//! Renames of files and directories.
 //!
 //! An object cannot be renamed: it is copied and then deleted (`moves/`). So a file has another
-//! identifier afterwards. The old one leads to it as long as memory knows that.
+//! identifier afterwards, to which the old one leads as long as memory knows it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use super::moves::Failure;
 use super::node::Node;
 use super::sending::note_made;
 
-/// How often a file is looked at that changes while it is moved, or replaced.
+/// Tries with a file that changes while it is moved, or replaced.
 const TRIES_MAX: usize = 4;
 
 impl Names<'_> {
@@ -97,8 +97,8 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// The file that has a name from now on: another one than before, if that is open, so that
-    /// those who read it read none of the new bytes.
+    /// The file that has a name from now on: another than before if that is open, so that its
+    /// readers get none of the new bytes.
     fn without_readers(&self, old: &Arc<Node>, file: &File, target: &Place<'_>) -> Arc<Node> {
         if !file.is_open() {
             self.writer.give_up(file);
@@ -110,7 +110,6 @@ impl Names<'_> {
         self.tree().made(&target.directory, Kind::File, &key)
     }
 
-    /// Gives the object of a file the key of another, and returns its version there.
     fn move_object(
         &self,
         (node, file): (&Node, &File),
@@ -124,7 +123,7 @@ impl Names<'_> {
             Some(Found::File(version)) => Some(replaced.known().unwrap_or_else(|| version.clone())),
             _ => None,
         };
-        // One that was never sent is not there for the store.
+        // The store does not know one that was never sent.
         target = target.filter(|_| !replaced.is_only_here());
         for _ in 0..TRIES_MAX {
             let version = match file.known() {
@@ -180,7 +179,7 @@ impl Names<'_> {
     }
 }
 
-/// Holds what is held to send, of two files, in an order that is the same for all.
+/// Takes [`File::hold_to_send`] of two files, in an order that is the same for all.
 fn hold_both<'a>(
     one: (&Node, &'a File),
     other: (&Node, &'a File),

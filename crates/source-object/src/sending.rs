@@ -1,11 +1,10 @@
 //! How the changes of a file become an object, or what is done with them when they may not.
 //!
-//! An object is made under the condition that it is still the version that the changes are based
-//! on, or that there is none. When it is not, some other writer was faster: what was written here
-//! goes to a file in the staging folder, where people find it, and the file shows what the other
-//! has made. Nothing is replaced unseen.
+//! An object is made if it is still the version that the changes are based on, or if there is none.
+//! Else another writer was faster: what was written here goes to a file in the staging folder,
+//! where people find it, and the file shows what the other writer made. Nothing is replaced unseen.
 //!
-//! A request whose answer was lost may have made the object all the same. So each carries a mark in
+//! A request whose reply was lost may have made the object all the same. So each carries a mark in
 //! the metadata, and an object with the mark of these changes is no conflict but their new base.
 
 use std::sync::Arc;
@@ -26,14 +25,13 @@ use super::node::Node;
 use super::tree::Tree;
 use super::upload::{Base, Failure, NewObject, Notes, Uploader};
 
-/// See the module's text.
 pub(super) struct Sender {
     tree: Arc<Tree>,
     staging: Arc<Staging>,
     uploader: Uploader,
 }
 
-/// Uploads that a process may leave behind.
+/// Notes uploads, which a process may leave behind.
 impl Notes for Sender {
     fn begun(&self, upload: &Upload) {
         self.staging.note_upload(&upload.key, &upload.id);
@@ -61,7 +59,6 @@ impl Sender {
         &self.uploader
     }
 
-    /// What gives objects other keys.
     pub(super) fn mover(&self, guards_deletes: bool) -> Mover<'_> {
         Mover {
             remote: &**self.tree.data().remote(),
@@ -71,7 +68,7 @@ impl Sender {
         }
     }
 
-    /// Makes an object of a file with its changes. The caller holds what is held to send.
+    /// Makes an object of a file with its changes. The caller has [`File::hold_to_send`].
     pub(super) fn send(&self, node: &Arc<Node>, file: &File, content: &Content) -> Result<()> {
         let mut was_own = false;
         loop {
@@ -163,7 +160,7 @@ impl Sender {
         Ok((version, metadata))
     }
 
-    /// What becomes of changes that would replace those of others.
+    /// Keeps changes that would replace those of others in the staging folder, and forgets them.
     fn give_up(
         &self,
         node: &Arc<Node>,
@@ -186,7 +183,6 @@ impl Sender {
         let text = format!("{place}: {key} {reason}; {kept}");
         tracing::error!("{text}");
         drop(file.give_up());
-        // The staged file is kept.
         content.forget();
         if let Some(directory) = node.parent().directory() {
             directory.mistrust(node.own_key().as_bytes());
@@ -203,7 +199,6 @@ impl Sender {
         Ok(path.display().to_string())
     }
 
-    /// Makes the changes of a file durable on the disk of this machine.
     pub(super) fn journal(&self, node: &Node, file: &File, content: &Content) -> Result<()> {
         let draft = content.stage()?;
         let staged = content.backing().stage().map_err(|_| Error::ReadOnly)?;
@@ -223,7 +218,6 @@ pub(super) fn note_made(node: &Arc<Node>, found: Found, is_stored: bool) {
     directory.note_made(Item::new(name.as_bytes(), found), at);
 }
 
-/// The metadata of an object that is made of a file.
 fn metadata_of(file: &File, wanted: Marks, others: &Metadata) -> Metadata {
     let shown = file.shown();
     let modified = shown.map(|shown| shown.marks.modified.unwrap_or(shown.modified));

@@ -1,4 +1,4 @@
-//! What a file looks like: its length and times, and what its metadata says of it.
+//! What a file looks like.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use pagewell_object_client::{Metadata, Version};
 use super::identifier::hash_of;
 use super::metadata::Marks;
 
-/// The metadata of an object, and what it says of the file.
 pub(super) struct Known {
     pub metadata: Metadata,
     pub marks: Marks,
@@ -21,11 +20,9 @@ impl Known {
     }
 }
 
-/// What a file looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub length_bytes: u64,
-    /// By the store, or by what was changed here.
     pub modified: Timestamp,
     pub changed: Timestamp,
     /// What the metadata says, where it is known.
@@ -35,7 +32,6 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// As the remote has it.
     pub(super) fn of(version: &Version) -> Self {
         let modified = version.last_modified.map(Timestamp::from);
         let modified = modified.unwrap_or_default();

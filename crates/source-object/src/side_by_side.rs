@@ -8,7 +8,6 @@ use pagewell_base::sync::Mutex;
 
 use super::upload::Budget;
 
-/// Objects at a time.
 const PARALLEL_MAX: usize = 16;
 
 /// Does `work` with each item, until one fails.
@@ -41,7 +40,7 @@ pub(super) fn side_by_side<T: Sync, E: Send>(
                 drop(helper);
             };
             let thread = thread::Builder::new().name("pagewell-send".to_owned());
-            // Where there is no thread, the others do it.
+            // Without a thread the others do the work.
             let _ = thread.spawn_scoped(scope, help);
         }
         go_on();

@@ -1,7 +1,7 @@
 //! Bytes of one version of an object on their way from a remote into the memory of a request.
 //!
-//! One copy: from where the transport has them to the page. Pages that come whole go to the disk
-//! tier, if there is one, and are taken from there before they are asked for.
+//! One copy: from the transport's memory to the page. Whole pages go to the disk tier, if there is
+//! one, and are taken from there before they are asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,13 +16,12 @@ use rustix::io::Errno;
 use super::error;
 use super::identifier::hash_of;
 
-/// Requests at a time.
 const QUEUE_DEPTH: u32 = 64;
-/// What a server is best asked for at once: a request costs as much time as some of its bytes, and
-/// money, and a reader waits for all of it.
+/// The best size of a request: one costs as much time as some of its bytes, and money, and a reader
+/// waits for all of it.
 pub(super) const REQUEST_BYTES: u64 = 8 << 20;
 
-/// Alignment and limits of requests: a page at least, as a request costs more than its bytes.
+/// A request is a page at least, as it costs more than its bytes.
 pub(super) const GEOMETRY: Geometry = Geometry {
     logical_block_bytes: PAGE_BYTES as u32,
     memory_alignment_bytes: 1,
@@ -31,17 +30,14 @@ pub(super) const GEOMETRY: Geometry = Geometry {
     queue_depth: QUEUE_DEPTH,
 };
 
-/// One version of one object at a remote.
 pub(super) struct RemoteVersion {
     remote: Arc<dyn Remote>,
     key: Box<str>,
     version: Version,
     tier: Option<TierVersion>,
-    /// As messages call it.
     name: String,
     /// The remote has another version, or none.
     is_gone: AtomicBool,
-    /// Why the last fetch failed.
     failure: Mutex<Option<RemoteError>>,
 }
 
@@ -82,12 +78,10 @@ impl RemoteVersion {
         &self.version
     }
 
-    /// Whether the remote had another version, or none, when it was asked for bytes.
     pub(super) fn is_gone(&self) -> bool {
         self.is_gone.load(Ordering::Acquire)
     }
 
-    /// Why the last fetch failed, for people.
     pub(super) fn failure(&self) -> Option<String> {
         let failure = self.failure.lock();
         failure
@@ -111,7 +105,7 @@ impl RemoteVersion {
         }
     }
 
-    /// Fetches what a request is for; pages that come whole go to the tier.
+    /// Fetches what a request is for; whole pages go to the tier.
     fn fetch(self: &Arc<Self>, request: Request, tier: Option<&TierVersion>) {
         let offset = request.offset();
         let there = request.bytes_there(self.version.length_bytes);
@@ -132,8 +126,8 @@ impl RemoteVersion {
         self.remote.fetch(&self.key, &self.version, range, sink);
     }
 
-    /// Takes from the tier the pages that it has, and fetches the others, those side by side with
-    /// one request.
+    /// Takes from the tier the pages that it has, and fetches the others, adjacent ones with one
+    /// request.
     fn read_through(self: &Arc<Self>, tier: &TierVersion, request: Request) {
         for (piece, is_kept) in tier.pieces(request) {
             if !is_kept {
@@ -173,15 +167,14 @@ struct Arrival {
     /// Where whole pages go, too.
     tier: Option<TierVersion>,
     request: Option<Request>,
-    /// Bytes of all segments that are filled.
     filled_bytes: usize,
-    /// The segment that is being filled, and bytes of it that are.
+    /// The segment that is being filled, and its bytes that are.
     segment: usize,
     within_bytes: usize,
 }
 
 impl Arrival {
-    /// Fills the next bytes with these; what has no place is left out.
+    /// Fills in the next bytes; what has no place is left out.
     fn fill(&mut self, mut bytes: &[u8]) {
         let Some(request) = &mut self.request else {
             return;
@@ -233,7 +226,7 @@ impl Arrival {
                     names::OBJECT_CHANGED.add(1);
                     self.from.is_gone.store(true, Ordering::Release);
                 }
-                // What failed has not all of its bytes, though the end may have failed alone.
+                // A failed request has not all of its bytes, though the end may have failed alone.
                 let filled_bytes = filled_bytes.min(request.len().saturating_sub(1));
                 let at = request.offset() + filled_bytes as u64;
                 let error = error::of_fetch(&self.from.name, at, &failure);
@@ -243,7 +236,6 @@ impl Arrival {
         }
     }
 
-    /// Behind the end of the object there are zeros.
     fn fill_zeros(&mut self) {
         let Some(request) = &mut self.request else {
             return;

@@ -21,36 +21,30 @@ use super::shown::Shown;
 use super::side_by_side::side_by_side;
 use super::upload::Budget;
 
-/// Files whose metadata is asked for when a directory is read, and threads beside the reader's.
 const BROUGHT_MAX: usize = 256;
 const HELPERS_MAX: u32 = 15;
-/// Files up to this length are fetched before they are asked for: two pages.
+/// Files up to this length are fetched early: two pages.
 const SMALL_BYTES_MAX: u64 = 128 << 10;
-/// Directories that are listed to find one object again.
 const SEARCHED_MAX: usize = 10_000;
 
-/// See the module's text.
 pub(super) struct Tree {
     data: Data,
     nodes: Nodes,
     listings: Box<Listings>,
     hasher: KeyHasher,
     root: Arc<Node>,
-    /// How long a listing is believed.
     age: Duration,
-    /// Whether an open believes it, too.
+    /// An open believes what was seen, too.
     believes_at_open: bool,
     /// Mode, owner and times are those of the metadata of each object.
     has_metadata: bool,
     owner: (u32, u32),
     file_mode: u32,
     directory_mode: u32,
-    /// Threads that ask for metadata.
     helpers: Budget,
 }
 
 impl Tree {
-    /// What is below `prefix` of `bucket`.
     pub(super) fn new(data: Data, (bucket, prefix): (&str, &str), handling: &Handling) -> Self {
         let hasher = KeyHasher::new(bucket);
         let root = (hasher.of(prefix), Turn::default());
@@ -132,7 +126,7 @@ impl Tree {
         }
         let asked = self.asked(call, &self.root);
         match self.search(asked, &identifier) {
-            // Another gateway may have made it since what is believed was listed.
+            // Another gateway may have made it since the believed listing began.
             Err(Error::Stale) if !self.age.is_zero() => {
                 let age = asked.since.elapsed();
                 self.search(Asked { age, ..asked }, &identifier)
@@ -141,7 +135,7 @@ impl Tree {
         }
     }
 
-    /// The object of an identifier, by the listings on its way.
+    /// Searches the listings on the way to an object.
     fn search(&self, asked: Asked<'_>, identifier: &Identifier) -> Result<Arc<Node>> {
         let depth = identifier.depth().ok_or(Error::Stale)?;
         let mut searched = 0;
@@ -184,7 +178,6 @@ impl Tree {
         Err(Error::Stale)
     }
 
-    /// The directory of an identifier.
     pub(super) fn directory(&self, call: &Call<'_>, id: &FileId) -> Result<Arc<Node>> {
         let node = self.resolve(call, id)?;
         Error::NotDirectory.unless(node.directory().is_some())?;
@@ -235,7 +228,6 @@ impl Tree {
         }
     }
 
-    /// A name in a directory, with the time at which it was so.
     pub(super) fn find(
         &self,
         call: &Call<'_>,
@@ -249,18 +241,16 @@ impl Tree {
         found
     }
 
-    /// Whether a name is that of what Pagewell itself keeps in the bucket.
     pub(super) fn is_hidden(&self, directory: &Node, name: &[u8]) -> bool {
         name == HIDDEN.as_bytes() && directory.hash() == self.root.hash()
     }
 
-    /// Notes that an object is another one now, to which its identifier leads as long as possible;
-    /// what is made in its place is not taken for it.
+    /// Notes that an object is another one now, to which its identifier leads; what is made in its
+    /// place is another object.
     pub(super) fn moved(&self, from: &Node, to: &Arc<Node>) {
         self.nodes.lead(from, to);
     }
 
-    /// The same of all that is below a directory.
     pub(super) fn moved_below(&self, from: &str, to: &str) {
         for node in self.nodes.below(from) {
             let rest = node.key().strip_prefix(from).unwrap_or_default();
@@ -274,18 +264,15 @@ impl Tree {
         }
     }
 
-    /// Notes that an object has lost its name.
     pub(super) fn orphaned(&self, node: &Arc<Node>) {
         self.nodes.lead(node, node);
     }
 
-    /// The number of an object in a directory.
     pub(super) fn number(&self, directory: &Node, item: &Item) -> u64 {
         let hash = self.hash(directory, item);
         hash.number(self.nodes.turn(hash, item.kind()))
     }
 
-    /// The object that is made with a key.
     pub(super) fn made(&self, parent: &Arc<Node>, kind: Kind, key: &str) -> Arc<Node> {
         let hash = self.hasher.of_object(kind, key);
         let make = |turn| Node::new(kind, (hash, turn), key, Some(parent));
@@ -297,7 +284,7 @@ impl Tree {
         self.at(key).filter(|node| node.file().is_some())
     }
 
-    /// The file, or the directory, with this key.
+    /// The file or directory with this key.
     fn at(&self, key: &str) -> Option<Arc<Node>> {
         let mut rest = key.strip_prefix(self.root.key())?;
         let mut parent = self.root.clone();
@@ -342,7 +329,7 @@ impl Tree {
         Ok(self.of_file(node, &shown))
     }
 
-    /// Without its metadata, the permissions of a file.
+    /// The permissions of a file, without its metadata.
     pub(super) fn file_mode(&self, node: &Node) -> u32 {
         node.set_here().mode.unwrap_or(self.file_mode)
     }
@@ -401,7 +388,6 @@ impl Tree {
         }
     }
 
-    /// What is known of a directory.
     pub(super) fn entry_of_directory(&self, node: &Node) -> Entry {
         Entry {
             id: node.id(),
@@ -449,7 +435,7 @@ impl Tree {
         })?;
         let Ok(()) = side_by_side(&self.helpers, &files, &|node| {
             if let Some(file) = node.file() {
-                // Whoever looks at it finds the error.
+                // A call that needs the metadata meets the error again.
                 let _ = file.ask(node.key(), &self.data);
             }
             Ok::<(), Infallible>(())
@@ -458,7 +444,6 @@ impl Tree {
     }
 }
 
-/// An object that an identifier names, and that is not there any more.
 pub(super) fn gone(error: Error) -> Error {
     match error {
         Error::NotFound => Error::Stale,

@@ -1,11 +1,11 @@
 //! A program on its way through a directory: which files will it read next?
 //!
-//! **Problem.** A small file costs one answer of the store, so a copy of 10,000 of them from 50 ms
-//! away takes eight minutes, in which the line carries next to nothing.
+//! **Problem.** A small file costs one reply of the store, so a copy of 10,000 of them from 50 ms
+//! away takes eight minutes on a line that is nearly idle.
 //!
-//! **Rule.** Programs read files in the order in which a listing has them. From the third such file
-//! on [`WINDOW_MIN`] names behind it are fetched, and twice as far ahead each time that half of
-//! them were read, up to [`WINDOW_MAX`]:
+//! **Rule.** Programs read files in the order of the listing. From the third such file on
+//! [`WINDOW_MIN`] names behind it are fetched, and twice as many ahead each time that half of them
+//! were read, up to [`WINDOW_MAX`]:
 //!
 //! ```text
 //!   listing   a  b  c  d  e  f  g  h  i  j  k  l ...
@@ -15,24 +15,19 @@
 //!
 //! Up to [`SKIPPED_MAX`] names may be left out; more, or a way back, is another walk.
 //!
-//! Weaknesses: one walk for each directory, so two programs in the same one disturb each other. A
-//! program that reads three neighbours and stops has four fetched for nothing.
+//! Weaknesses: two programs in one directory disturb each other's walk. A program that reads three
+//! neighbours and stops has four fetched for nothing.
 
 use super::listing::{Item, Listing, Place};
 
-/// Files read in order before any is fetched.
 const READ_MIN: u32 = 3;
 const WINDOW_MIN: usize = 4;
 const WINDOW_MAX: usize = 64;
-/// Names between two files that are read in order.
 const SKIPPED_MAX: usize = 8;
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct Walk {
-    /// The cookie of the file that was read last.
     last: Option<u64>,
-    /// Files that were read in order.
     read: u32,
     /// Names behind the last file that were fetched.
     ahead: usize,
@@ -40,7 +35,6 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// Whether files were fetched that have not been read.
     pub(super) fn is_ahead(&self) -> bool {
         self.ahead > 0
     }
@@ -73,7 +67,7 @@ impl Walk {
     }
 }
 
-/// Up to `count` names behind the one with this cookie, as far as memory has them.
+/// Up to `count` names behind this cookie, as far as memory has them.
 fn behind(listing: &Listing, mut cookie: u64, count: usize) -> Vec<Item> {
     let mut names: Vec<Item> = Vec::new();
     while names.len() < count

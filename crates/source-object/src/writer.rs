@@ -6,8 +6,8 @@
 //!   thread ──> journaled for 5 s, or left alone for 30 s ──────────────> the object is made
 //! ```
 //!
-//! A server promises more: that a file is there when CREATE returns, and cut off when SETATTR does.
-//! So it makes the object at once.
+//! A server promises that a file is there when CREATE returns, and cut off when SETATTR does. So it
+//! makes the object at once.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Weak};
@@ -41,21 +41,16 @@ use super::shown::Known;
 use super::side_by_side::side_by_side;
 use super::tree::{Tree, gone};
 
-/// The largest object of any store: 5 TiB.
 pub(super) const FILE_BYTES_MAX: u64 = 5 << 40;
-/// A file may always grow so far behind its end at once: clients of NFS send their pages out of
-/// order.
+/// A file may always grow so far at once: NFS clients send their pages out of order.
 const GAP_BYTES_MIN: u64 = 1 << 30;
-/// How long changes that are durable here wait for more.
 const JOURNALED_FOR: Duration = Duration::from_secs(5);
 /// After which files are sent that were changed and left alone.
 const QUIET_FOR: Duration = Duration::from_secs(30);
-/// How soon a file is tried again that could not be sent.
+/// How soon a file that could not be sent is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
-/// How often the thread looks.
 const TICK: Duration = Duration::from_secs(1);
 
-/// See the module's text.
 pub(super) struct Writer {
     tree: Arc<Tree>,
     guard: Guard,
@@ -63,14 +58,14 @@ pub(super) struct Writer {
     changed: Changed,
     leftovers: Leftovers,
     handling: Handling,
-    /// A server's promise.
+    /// See [`Writing::creates_at_once`](super::Writing::creates_at_once).
     is_at_once: bool,
     verifier: u64,
     ends: Arc<(Mutex<bool>, Condvar)>,
 }
 
 impl Writer {
-    /// With a thread that sends what nothing else does.
+    /// With the thread that sends what is due.
     pub(super) fn start(
         tree: &Arc<Tree>,
         guard: Guard,
@@ -82,7 +77,6 @@ impl Writer {
         writer
     }
 
-    /// Without that thread.
     pub(super) fn new(
         tree: &Arc<Tree>,
         guard: Guard,
@@ -102,7 +96,6 @@ impl Writer {
         })
     }
 
-    /// Starts the thread.
     pub(super) fn run(self: &Arc<Self>) {
         let (weak, ends) = (Arc::downgrade(self), self.ends.clone());
         let thread = std::thread::Builder::new().name("pagewell-sender".to_owned());
@@ -115,7 +108,7 @@ impl Writer {
         &self.tree
     }
 
-    /// For people: what the store is good for, if it was asked, and what a program waits for.
+    /// For people: what the store is good for, if it was asked, and what fsync waits for.
     pub(super) fn describe(&self) -> String {
         let place = self.tree.data().remote().describe();
         let class = self
@@ -142,7 +135,7 @@ impl Writer {
         self.is_at_once
     }
 
-    /// What changes can rest on; [`Error::ReadOnly`] where there are none.
+    /// What changes can rest on; [`Error::ReadOnly`] where there may be none.
     pub(super) fn rights(&self, call: &Call<'_>) -> Result<Rights> {
         let rights = self.guard.rights(call.may_block)?;
         if let Some(remote) = self.tree.data().remote().as_writable() {
@@ -213,11 +206,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Has the file that takes the most of a staging folder that is nearly full become an object:
-    /// then it needs no place there.
+    /// Makes an object of the file that takes most of a nearly full staging folder, so that it
+    /// needs no place there.
     fn make_room(&self, call: &Call<'_>) -> Result<()> {
         let staging = self.sender.staging();
-        // Where nothing is staged nothing makes room, and the system need not be asked.
+        // With nothing staged, the system need not be asked.
         if staging.used_bytes() == 0 || !staging.is_nearly_full() {
             return Ok(());
         }
@@ -230,8 +223,7 @@ impl Writer {
         Ok(())
     }
 
-    /// A store knows no holes: what lies between the end of a file and its next byte is sent as
-    /// zeros.
+    /// A store knows no holes: zeros are sent between the end of a file and its next byte.
     fn check_gap(&self, node: &Node, end: u64, next: u64) -> Result<()> {
         let gap = next.saturating_sub(end);
         let staging = self.sender.staging();
@@ -244,7 +236,6 @@ impl Writer {
         Err(Error::FileTooLarge)
     }
 
-    /// The error of a write that found no room.
     fn refused(&self, error: Error) -> Error {
         let staging = self.sender.staging();
         let text = match error {
@@ -256,7 +247,6 @@ impl Writer {
         Error::FullBelow(format!("{text}; {folder} is full (see --staging-dir-size)"))
     }
 
-    /// [`pagewell_fs::FileSystem::write`].
     pub(super) fn write(
         &self,
         call: &Call<'_>,
@@ -302,7 +292,7 @@ impl Writer {
         })
     }
 
-    /// [`pagewell_fs::FileSystem::commit`]: of the whole file.
+    /// [`pagewell_fs::FileSystem::commit`], of the whole file.
     pub(super) fn committed(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<Committed> {
         Error::WouldBlock.unless(call.may_block)?;
         self.commit(node)?;
@@ -320,7 +310,6 @@ impl Writer {
         }
     }
 
-    /// Waits until the changes of a file are as safe as its export promises.
     pub(super) fn commit(&self, node: &Arc<Node>) -> Result<()> {
         let Some(file) = node.file() else {
             return Ok(());
@@ -335,14 +324,13 @@ impl Writer {
             self.settle(node, file);
             return Ok(());
         };
-        // What was written before this call is among them.
         if let Some(changes) = file.changes_to_journal() {
             if let Err(error) = self.sender.journal(node, file, &content) {
-                // What the disk may not have as it was written is not sent as if it had.
+                // What the disk may not have as it was written must not be sent.
                 if file.staged().is_some_and(|staged| staged.is_doubtful()) {
                     return Err(error);
                 }
-                // The store promises more than a journal without room.
+                // Sent, it is safer than a journal without room has it.
                 tracing::debug!("{}: sent at once, not journaled: {error}", node.key());
                 return self.send_held(node, file);
             }
@@ -352,7 +340,6 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes an object of a file and its changes.
     pub(super) fn send(&self, node: &Arc<Node>) -> Result<()> {
         let Some(file) = node.file() else {
             return Ok(());
@@ -361,7 +348,6 @@ impl Writer {
         self.send_held(node, file)
     }
 
-    /// The bytes of a file of which the store has not all.
     fn to_send(&self, node: &Node, file: &File) -> Result<Option<Arc<Content>>> {
         match file.is_removed() {
             true => Ok(None),
@@ -369,7 +355,7 @@ impl Writer {
         }
     }
 
-    /// The same for a caller that holds what is held to send.
+    /// [`Self::send`] for a caller that has [`File::hold_to_send`].
     pub(super) fn send_held(&self, node: &Arc<Node>, file: &File) -> Result<()> {
         file.take_failure()?;
         let content = self.to_send(node, file)?;
@@ -398,7 +384,6 @@ impl Writer {
         self.changed.settle(node);
     }
 
-    /// Makes objects of all files whose keys begin with this.
     pub(super) fn send_below(&self, prefix: &str) -> Result<()> {
         let mut files = self.changed.all();
         files.retain(|node| node.key().starts_with(prefix));
@@ -406,7 +391,7 @@ impl Writer {
         failed.map_or(Ok(()), |(_, error)| Err(error))
     }
 
-    /// Makes objects of files, several at a time, and returns those of which none was made.
+    /// Makes objects of files, several at a time, and returns those that failed.
     fn send_all(&self, files: &[Arc<Node>]) -> Vec<(Arc<Node>, Error)> {
         let failed = Mutex::new(Vec::new());
         let Ok(()) = side_by_side(self.sender.uploader().budget(), files, &|node| {
@@ -418,7 +403,6 @@ impl Writer {
         failed.into_inner()
     }
 
-    /// Gives all objects of a directory other keys.
     pub(super) fn move_directory(&self, call: &Call<'_>, from: &str, to: &str) -> Result<()> {
         let rights = self.rights(call)?;
         let mover = self.sender.mover(rights.guards_deletes);
@@ -432,14 +416,14 @@ impl Writer {
         Ok(())
     }
 
-    /// Throws away what a file has: nothing reads it any more.
+    /// Throws away what a file has; nothing reads it any more.
     pub(super) fn give_up(&self, file: &File) {
         if let Some(content) = file.give_up() {
             content.discard();
         }
     }
 
-    /// Of a file that has no name any more there is nothing to send, now or after a kill.
+    /// A file without a name has nothing to be sent, now or after a kill.
     pub(super) fn forget(&self, node: &Node) {
         if let Some(staged) = node.file().and_then(File::staged) {
             staged.withdraw();
@@ -447,7 +431,6 @@ impl Writer {
         self.changed.settle(node);
     }
 
-    /// [`pagewell_fs::FileSystem::set_attributes`].
     pub(super) fn set_attributes(
         &self,
         call: &Call<'_>,
@@ -507,7 +490,6 @@ impl Writer {
         Ok(self.change_of(node))
     }
 
-    /// [`pagewell_fs::FileSystem::finish`].
     pub(super) fn finish(&self, how: Finish) -> Result<u64> {
         let files = self.changed.all();
         if how == Finish::Abandon {
@@ -524,7 +506,6 @@ impl Writer {
                 .next()
                 .map_or(Ok(0), |(_, error)| Err(error));
         }
-        // What cannot be sent now is sent by the next run.
         let place = self.tree.data().remote().describe();
         let (mut waiting, mut lost) = (0, 0);
         for (node, reason) in &failed {
@@ -558,7 +539,6 @@ impl Writer {
         Ok(true)
     }
 
-    /// Sends what is due.
     fn send_due(&self) {
         self.leftovers.clear(self);
         let due = self.changed.due(JOURNALED_FOR, QUIET_FOR);
@@ -568,7 +548,7 @@ impl Writer {
         });
     }
 
-    /// Sends a file that no program of its own waits for.
+    /// Sends a file that no program waits for.
     fn send_alone(&self, node: &Arc<Node>) {
         let Err(error) = self.send(node) else { return };
         let place = self.tree.data().remote().describe();
@@ -578,7 +558,7 @@ impl Writer {
     }
 }
 
-/// Has the next caller learn that the changes of a file were given up: none has waited for them.
+/// Has the next caller learn that changes were given up: none has waited for them.
 fn fail_if_given_up(node: &Node, error: &Error) {
     if let Some(file) = node.file()
         && !file.is_changed()
@@ -587,12 +567,10 @@ fn fail_if_given_up(node: &Node, error: &Error) {
     }
 }
 
-/// What a file has that neither the store nor this disk has.
 fn lost_bytes(node: &Arc<Node>) -> u64 {
     node.file().map_or(0, File::changed_bytes)
 }
 
-/// What a file takes of the staging folder.
 fn staged_bytes(node: &Node) -> u64 {
     let staged = node.file().and_then(File::staged);
     staged.map_or(0, |staged| staged.stored_bytes())
@@ -623,7 +601,6 @@ fn run(writer: &Weak<Writer>, (has_ended, wake): &(Mutex<bool>, Condvar)) {
     }
 }
 
-/// What is set beside the length.
 pub(super) fn marks_of(attributes: &SetAttributes) -> Marks {
     let time = |how: SetTime| match how {
         SetTime::To(time) => time,

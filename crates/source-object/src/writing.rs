@@ -17,29 +17,29 @@ use super::writer::Writer;
 
 /// Letters of a bucket's name in that of its folder.
 const NAME_BYTES_MAX: usize = 64;
-/// Processes of a machine that change what is below one prefix at the same time.
+/// Processes of one machine that change what is below one prefix at a time.
 const FOLDERS_MAX: u32 = 64;
 
-/// What those who open a bucket to change it decide.
+/// What is needed to change a bucket, beside the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Writing {
-    /// Where bytes are kept that the store does not have yet: a folder with one for each source.
+    /// Where bytes are kept that the store does not have yet: one folder for each source.
     pub staging_dir: PathBuf,
-    /// What these may take, for each source.
+    /// The most that one of these may take.
     pub staging_bytes_max: u64,
     /// Where the answers of stores are kept; `None`: each process asks.
     pub kept_probes: Option<PathBuf>,
     /// A store in which changes can get lost is changed, too.
     pub unguarded: bool,
-    /// A new file is in the store when its creation is answered, and so is a new length: what a
-    /// server of NFS promises.
+    /// A new file, and a new length, is in the store before the reply: the promise of an NFS
+    /// server.
     pub creates_at_once: bool,
 }
 
 impl Writing {
     /// Opens the staging folder of what is below `prefix` of the bucket `place`: the first of a row
-    /// that no other process has. The row is the same in each process, which so finds what others
-    /// have left: that comes with it, unless they are still there.
+    /// that no other process has open. The row is the same in each process, which so finds and
+    /// takes what dead ones have left.
     pub(super) fn stage(&self, place: &str, prefix: &str) -> Result<Opened, OpenError> {
         let origin = format!("{place}, below '{prefix}'");
         let bytes_max = self.staging_bytes_max;
@@ -65,7 +65,6 @@ impl Writing {
         own.ok_or_else(|| OpenError::in_use(&self.staging_dir.display().to_string()))
     }
 
-    /// Begins to change the bucket, and goes on with what an earlier process has left.
     pub(super) fn start(
         &self,
         url: &str,
@@ -84,7 +83,7 @@ impl Writing {
     }
 }
 
-/// Takes over what another process has left, but for what this one has changed, too: that waits
+/// Takes over what another process has left, except files that this one has changed, too: they wait
 /// for the next start.
 fn adopt(own: &mut Opened, left: Vec<Journaled>) {
     for journaled in left {
@@ -97,7 +96,6 @@ fn adopt(own: &mut Opened, left: Vec<Journaled>) {
     }
 }
 
-/// The name of the bucket, for people, a hash and a number.
 fn folder_name(place: &str, prefix: &str, number: u32) -> PathBuf {
     let hash = KeyHasher::new(place).of(prefix).bytes();
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();

@@ -10,44 +10,36 @@ use super::file::{Mover, is_copy_of};
 use super::intent::Intent;
 use crate::side_by_side::side_by_side;
 
-/// How often what came while others were moved is moved behind them.
+/// How often objects that came meanwhile are moved, too.
 const ROUNDS_MAX: u32 = 4;
-/// Entries of a page of a listing.
 const PAGE_ENTRIES: u32 = 1_000;
-/// Pages of a listing that have no new entry.
+/// Pages without a new entry before a listing counts as endless.
 const EMPTY_PAGES_MAX: u32 = 100;
-/// Of a key.
 const KEY_BYTES_MAX: usize = 1_024;
 
-/// How much is moved at most.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Objects of a directory.
     pub files_max: usize,
-    /// Their bytes.
     pub bytes_max: u64,
 }
 
-/// What was moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// Objects, with markers of folders.
     pub files: u64,
-    /// Their bytes.
     pub bytes: u64,
 }
 
 impl Mover<'_> {
-    /// Gives all objects below `from` keys below `to`. Both end with `/`. `root` is with what the
-    /// keys of the export begin.
+    /// Gives all objects below `from` keys below `to`. Both end with `/`. The export's keys begin
+    /// with `root`.
     ///
-    /// Objects go one by one, which others see; each is in one of both places at least. When a
-    /// request fails in the middle, the same call goes on.
-    ///
+    /// Others see objects go one by one; each is in at least one of both places. After a failure
+    /// the same call goes on.
     /// # Errors
     /// [`Failure`]. Nothing was moved after [`Failure::TooMuch`], [`Failure::NotEmpty`],
     /// [`Failure::TooLong`], [`Failure::Inside`] and [`Failure::NoSource`]. After
-    /// [`Failure::Target`] there is an object in both places, which are not the same.
+    /// [`Failure::Target`] both places have an object with one name, and these differ.
     pub(crate) fn rename_directory(
         &self,
         root: &str,
@@ -106,7 +98,6 @@ impl Mover<'_> {
         }
     }
 
-    /// All objects below a prefix.
     fn below(&self, prefix: &str, limits: Limits) -> Result<BTreeMap<String, Version>, Failure> {
         let mut found = BTreeMap::new();
         let (mut bytes, mut empty_pages) = (0_u64, 0);
@@ -143,8 +134,7 @@ impl Mover<'_> {
         }
     }
 
-    /// Whether there may be something moved to the target: it is empty, or the move goes on.
-    /// Returns the version of its marker.
+    /// Refuses a target that has files, unless the move goes on. Returns the version of its marker.
     fn free_target(&self, root: &str, intent: &Intent) -> Result<Option<Version>, Failure> {
         let query = ListQuery {
             prefix: &intent.to,
@@ -174,7 +164,6 @@ fn check_lengths(objects: &BTreeMap<String, Version>, intent: &Intent) -> Result
     Ok(())
 }
 
-/// A move at work.
 struct Moving<'a> {
     mover: &'a Mover<'a>,
     intent: &'a Intent,
@@ -185,10 +174,10 @@ struct Moving<'a> {
 }
 
 impl Moving<'_> {
-    /// Moves these objects, and those that came while they were moved.
+    /// Moves these objects, and those that came meanwhile.
     fn run(&self, mut objects: BTreeMap<String, Version>, limits: Limits) -> Result<(), Failure> {
         for _ in 0..ROUNDS_MAX {
-            // Markers go last, the deepest first: as long as there are files, there are folders.
+            // Markers go last, the deepest first: folders last as long as their files.
             let (markers, files): (Vec<_>, Vec<_>) =
                 objects.into_iter().partition(|(key, _)| key.ends_with('/'));
             side_by_side(self.mover.uploader.budget(), &files, &|(key, version)| {
@@ -232,7 +221,6 @@ impl Moving<'_> {
         }
     }
 
-    /// Deletes a source whose copy is there already.
     fn end_of_another(&self, from: &str, to: &str) -> Result<(), Failure> {
         let mover = self.mover;
         let source = match mover.remote.head(from) {
@@ -246,7 +234,6 @@ impl Moving<'_> {
             Err(RemoteError::NotFound) => return Err(Failure::Target),
             Err(error) => return Err(error.into()),
         };
-        // One marker is as good as another.
         let are_markers = from.ends_with('/')
             && source.version.length_bytes == 0
             && target.version.length_bytes == 0;

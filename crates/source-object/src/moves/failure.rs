@@ -6,20 +6,17 @@ use pagewell_object_client::Error as RemoteError;
 use crate::error;
 use crate::upload;
 
-/// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     /// There is nothing to move.
     NoSource,
-    /// The target is not as it was named: it is there, or another version, or not there.
+    /// The target is not as it was named: there, absent, or another version.
     Target,
-    /// The target is a directory that has files.
     NotEmpty,
-    /// There are more files or bytes than are moved.
+    /// More files or bytes than are moved.
     TooMuch,
     /// A key would be longer than a store takes.
     TooLong,
-    /// One of both is inside the other.
     Inside,
     /// By the store.
     Remote(RemoteError),

@@ -14,37 +14,28 @@ use crate::upload::{
     Base, Failure as UploadFailure, NewObject, Notes, Source, TakenBytes, Uploader,
 };
 
-/// How often a source may change while it is moved.
 const TRIES_MAX: u32 = 4;
-/// The metadata of a copy in a directory that is moved: the tag of what it is a copy of.
+/// The metadata of a copy in a moved directory: the tag of its source.
 const MARK: &str = "pagewell-moved";
-/// Bytes of metadata, with the prefix of the headers, up to which there is room for the mark.
+/// Bytes of metadata, with the prefix of the headers, up to which the mark has room.
 const MARKED_BYTES_MAX: usize = 1_900;
 
-/// Moves objects of one bucket.
 #[derive(Clone, Copy)]
 pub(crate) struct Mover<'a> {
-    /// The bucket.
     pub remote: &'a dyn Remote,
-    /// Its uploads.
     pub uploader: &'a Uploader,
-    /// Where uploads are noted.
     pub notes: &'a dyn Notes,
-    /// Whether the store deletes the version alone that is named. Where it does not, a HEAD looks
-    /// before.
+    /// Whether DELETE holds to the named version. Where it does not, a HEAD looks first.
     pub guards_deletes: bool,
 }
 
-/// A source as it is now.
 struct Found<'a> {
     info: ObjectInfo,
     /// Its bytes, if there are few, with their place in the budget.
     body: Option<(Bytes, TakenBytes<'a>)>,
 }
 
-/// Why a copy was not made.
 enum Stopped {
-    /// The source is not what was found.
     Source,
     Failed(Failure),
 }
@@ -78,7 +69,7 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// The same as [`Self::rename_file`]; `is_marked`: the copy names what it is a copy of.
+    /// [`Self::rename_file`]; with `is_marked` the copy names its source.
     pub(super) fn carry(
         &self,
         (from, version): (&str, &Version),
@@ -92,7 +83,7 @@ impl<'a> Mover<'a> {
         for _ in 0..TRIES_MAX {
             let found = match self.look(from, &known) {
                 Ok(found) => found,
-                // What was copied is there; what came in its place was deleted by others.
+                // The copy is there; what came in the source's place was deleted by others.
                 Err(RemoteError::NotFound) => return made.ok_or(Failure::NoSource),
                 Err(error) => return Err(error.into()),
             };
@@ -104,7 +95,7 @@ impl<'a> Mover<'a> {
             };
             drop(found);
             match self.delete(store, from, &known) {
-                // Who deleted it meant the object that is here now, or has moved it elsewhere.
+                // The other deleter meant the object that is here now, or has moved it elsewhere.
                 Ok(()) | Err(RemoteError::NotFound) => return Ok(copied),
                 Err(RemoteError::Changed) => {}
                 Err(error) => {
@@ -121,7 +112,7 @@ impl<'a> Mover<'a> {
         Err(RemoteError::TryLater(text).into())
     }
 
-    /// The source, with its bytes if it is as small as it is known.
+    /// The source, with its bytes if it is known as small.
     fn look(&self, from: &str, known: &Version) -> RemoteResult<Found<'a>> {
         if known.length_bytes > self.uploader.small_bytes_max() {
             let info = self.remote.head(from)?;
@@ -133,7 +124,6 @@ impl<'a> Mover<'a> {
         Ok(Found { info, body })
     }
 
-    /// Makes the copy.
     fn copy(
         &self,
         store: &dyn WritableRemote,
@@ -186,9 +176,7 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Which of both is not as it was.
     fn unmet(&self, from: &str, found: &Found<'_>) -> Stopped {
-        // Bytes that are here do not change.
         if found.body.is_some() {
             return Stopped::Failed(Failure::Target);
         }
@@ -199,7 +187,6 @@ impl<'a> Mover<'a> {
         }
     }
 
-    /// Deletes this version.
     pub(super) fn delete(
         &self,
         store: &dyn WritableRemote,
@@ -213,7 +200,6 @@ impl<'a> Mover<'a> {
     }
 }
 
-/// The metadata of a copy, which names what it is a copy of where there is room.
 fn marked(metadata: &Metadata, etag: Option<&str>) -> Metadata {
     let others = metadata.iter().filter(|(name, _)| name != MARK);
     let mut metadata: Metadata = others.cloned().collect();
@@ -229,7 +215,6 @@ fn marked(metadata: &Metadata, etag: Option<&str>) -> Metadata {
     metadata
 }
 
-/// Whether an object is a copy of this version that a mover has made.
 pub(super) fn is_copy_of(info: &ObjectInfo, version: &Version) -> bool {
     let mut metadata = info.metadata.iter();
     let mark = metadata.find(|(name, _)| name == MARK);
@@ -237,7 +222,7 @@ pub(super) fn is_copy_of(info: &ObjectInfo, version: &Version) -> bool {
     mark.is_some_and(|(_, value)| Some(value.as_slice()) == etag)
 }
 
-/// The bytes of a version, for a store that copies nothing.
+/// The bytes of a version, for a store that copies no ranges.
 struct Fetched<'a> {
     remote: &'a dyn Remote,
     key: &'a str,
@@ -271,7 +256,6 @@ impl Source for Fetched<'_> {
     }
 }
 
-/// Bytes of a fetch.
 struct Arriving {
     bytes: Vec<u8>,
     sender: mpsc::Sender<RemoteResult<Vec<u8>>>,
@@ -284,7 +268,7 @@ impl Sink for Arriving {
 
     fn end(self: Box<Self>, result: RemoteResult<()>) {
         let Self { bytes, sender } = *self;
-        // The receiver waits until the end.
+        // The receiver waits for it.
         let _ = sender.send(result.map(|()| bytes));
     }
 }

@@ -1,5 +1,5 @@
-//! What a mover of a directory wants: written before the first copy, deleted behind the last, so
-//! that what is there names a move that is not at its end.
+//! What a mover of a directory wants: written before the first copy and deleted behind the last, so
+//! that each intent in a bucket names a move that is not at its end.
 
 use pagewell_object_client::{Bytes, Condition, Error as RemoteError, ListQuery, Metadata, Remote};
 
@@ -7,24 +7,18 @@ use super::failure::Failure;
 use super::file::Mover;
 use crate::identifier::hash_of;
 
-/// Behind the root of the export.
+/// Below the root of the export.
 const FOLDER: &str = ".pagewell/moves/";
-/// Two keys of 1,024 bytes, and the length of one.
 const BYTES_MAX: u64 = 2_100;
-/// Intents that are looked at.
 const COUNT_MAX: u32 = 100;
 
-/// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Intent {
-    /// The prefix of what is moved.
     pub from: String,
-    /// The prefix of where it goes.
     pub to: String,
 }
 
 impl Intent {
-    /// Its key, in an export whose keys begin with `root`.
     fn key(&self, root: &str) -> String {
         let bytes = hash_of(&self.text()).bytes();
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -46,7 +40,6 @@ impl Intent {
         })
     }
 
-    /// Whether it is there already.
     pub(super) fn is_there(&self, mover: &Mover<'_>, root: &str) -> Result<bool, Failure> {
         match mover.remote.head(&self.key(root)) {
             Ok(_) => Ok(true),
@@ -55,7 +48,6 @@ impl Intent {
         }
     }
 
-    /// Writes it.
     pub(super) fn begin(&self, mover: &Mover<'_>, root: &str) -> Result<(), Failure> {
         let body = Bytes::from(self.text());
         let key = self.key(root);
@@ -68,15 +60,14 @@ impl Intent {
         }
     }
 
-    /// Deletes it.
     pub(super) fn end(&self, mover: &Mover<'_>, root: &str) -> Result<(), Failure> {
         let key = self.key(root);
         Ok(mover.store()?.delete(&key, &Condition::Always)?)
     }
 }
 
-/// Moves of directories that are not at their end: another gateway is at work, or has died. In
-/// both cases the same move by this one is safe.
+/// Moves of directories that are not at their end: another gateway is at work, or has died. The
+/// same move by this one is safe in both cases.
 ///
 /// # Errors
 /// What a request can meet.

@@ -1,19 +1,16 @@
 //! What all uploads of a bucket may use together: bytes in memory, and threads.
 //!
-//! Those that wait for bytes get them in the order in which they came, so a large part waits no
-//! longer than what came before it takes. The thread of a caller always works; others help while
-//! there are any, which is never waited for.
+//! Threads get bytes in the order in which they asked, so a large part waits no longer than what
+//! came before it takes. The thread of a caller always works; helpers join while there are any, and
+//! no caller waits for them.
 
 use std::collections::VecDeque;
 
 use pagewell_base::sync::{Condvar, Mutex};
 
-/// Of bodies, in memory.
 const BYTES_MAX: u64 = 32 << 20;
-/// Threads beside those of the callers.
 const HELPERS_MAX: u32 = 16;
 
-/// See the module's text.
 pub(crate) struct Budget {
     bytes_max: u64,
     state: Mutex<State>,
@@ -23,7 +20,6 @@ pub(crate) struct Budget {
 struct State {
     free_bytes: u64,
     free_helpers: u32,
-    /// Tickets of those that wait, in order.
     waiting: VecDeque<u64>,
     next_ticket: u64,
 }
@@ -35,7 +31,6 @@ impl Default for Budget {
 }
 
 impl Budget {
-    /// Of so many bytes and helping threads.
     pub(crate) fn new(bytes_max: u64, helpers_max: u32) -> Self {
         Self {
             bytes_max,
@@ -62,7 +57,6 @@ impl Budget {
         state.waiting.pop_front();
         state.free_bytes -= bytes;
         drop(state);
-        // There may be some left for the next one.
         self.freed.notify_all();
         TakenBytes {
             budget: self,
@@ -70,7 +64,6 @@ impl Budget {
         }
     }
 
-    /// The right to one more thread, if there is any.
     pub(crate) fn helper(&self) -> Option<Helper<'_>> {
         let mut state = self.state.lock();
         state.free_helpers = state.free_helpers.checked_sub(1)?;
@@ -78,7 +71,6 @@ impl Budget {
     }
 }
 
-/// Bytes that are in use.
 pub(crate) struct TakenBytes<'a> {
     budget: &'a Budget,
     bytes: u64,
@@ -91,7 +83,6 @@ impl Drop for TakenBytes<'_> {
     }
 }
 
-/// A thread that is in use.
 pub(crate) struct Helper<'a>(&'a Budget);
 
 impl Drop for Helper<'_> {

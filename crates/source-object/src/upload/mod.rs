@@ -1,5 +1,5 @@
-//! How a changed object is sent: what differs from its base as bytes, the rest as copies that the
-//! store makes inside, all under one condition.
+//! How a changed object is sent: what differs from its base as bytes, the rest as copies inside the
+//! store, all under one condition.
 //!
 //! ```text
 //!   NewObject ──> plan: one body, or parts ──> run: parts side by side ──> complete ──> Version
@@ -7,11 +7,11 @@
 //!                                               └── Budget: memory and threads of all uploads
 //! ```
 //!
-//! Nothing is to be seen before the end, and the end happens under the condition: what fails leaves
-//! the object as it was. An upload that failed is given up.
+//! Readers see nothing before the end, which happens under the condition: a failure leaves the
+//! object as it was, and gives the upload up.
 //!
-//! Weakness: a body is in memory. An object of which more than 320 GB are sent has parts that are
-//! larger than the budget, of which one at a time goes: 525 MiB for 5 TiB.
+//! Weakness: bodies are in memory. From 320 GB of sent bytes on, parts are larger than the budget,
+//! and go one at a time: 525 MiB for 5 TiB.
 
 mod budget;
 mod object;
@@ -32,17 +32,15 @@ pub(crate) use plan::Sizes;
 use plan::{Change, Plan};
 use run::Job;
 
-/// Makes objects of one bucket.
 pub(crate) struct Uploader {
     sizes: Sizes,
     budget: Budget,
-    /// Whether the store copies parts.
     can_copy: AtomicBool,
 }
 
 impl Uploader {
-    /// `can_copy`: the store copies parts, and refuses to when it has another version than the one
-    /// that is named. One that turns out not to copy ranges is not asked again.
+    /// `can_copy`: the store copies parts, and refuses one of another version than the named one. A
+    /// store that turns out not to copy ranges is not asked again.
     pub(crate) fn new(sizes: Sizes, budget: Budget, can_copy: bool) -> Self {
         Self {
             sizes,
@@ -51,22 +49,18 @@ impl Uploader {
         }
     }
 
-    /// What all uploads of the bucket share.
     pub(crate) fn budget(&self) -> &Budget {
         &self.budget
     }
 
-    /// Up to this size no part of an object can be copied.
     pub(crate) fn small_bytes_max(&self) -> u64 {
         self.sizes.part_bytes_min
     }
 
-    /// From now on nothing is copied.
     pub(crate) fn forbid_copies(&self) {
         self.can_copy.store(false, Ordering::Release);
     }
 
-    /// Makes an object, and returns its version (without the time of the change).
     ///
     /// # Errors
     /// [`Failure`].
@@ -95,7 +89,7 @@ impl Uploader {
         if result.is_ok() || !job.is_copying_refused.load(Ordering::Acquire) {
             return result;
         }
-        // A store that copies whole objects refuses one for what it is, and not all.
+        // A store that copies whole objects alone refuses this one, not all.
         let copies_none = job.store.copies() == Copies::Ranges;
         if copies_none && self.can_copy.swap(false, Ordering::AcqRel) {
             let place = remote.describe();

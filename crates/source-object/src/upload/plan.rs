@@ -1,9 +1,8 @@
 //! Which bytes of a changed object are sent, and which the store copies from the base.
 //!
-//! A store makes an object of one body, or of parts that lie behind each other: bodies, and ranges
-//! of objects that it has. All parts but the last have [`Sizes::part_bytes_min`] at least, and
-//! there are [`Sizes::parts_max`] at most. So a change of 6 bytes costs a part of 5 MiB, unless it
-//! is at the end.
+//! A store makes an object of one body, or of parts behind each other: bodies, and ranges of its
+//! objects. All parts but the last have at least [`Sizes::part_bytes_min`], and there are at most
+//! [`Sizes::parts_max`]. So a change of 6 bytes costs a part of 5 MiB, unless it is at the end.
 //!
 //! ```text
 //!   dirty         ....x..................xx..x.......xxxx    behind the base all is dirty
@@ -11,10 +10,10 @@
 //!   gaps                    (cccc)              (ccc)        copied
 //! ```
 //!
-//! A gap that is smaller than a part joins the regions beside it. A region that is smaller takes
-//! bytes of the gap before it, as many as leave that one a part, and the rest of the gap behind:
-//! each gap is then used as much as it can be before the next is touched. Few bytes go before few
-//! requests. What needs too many parts is planned again with larger gaps joined.
+//! A gap that is smaller than a part joins the regions beside it. A small region takes bytes of the
+//! gap before it, as many as leave that one a part, and the rest of the gap behind: each gap is
+//! used up before the next is touched. Few bytes go before few requests. A plan with too many parts
+//! is made again with larger gaps joined.
 //!
 //! Weaknesses: regions are placed one by one, so where gaps of one to three parts lie close
 //! together another order would sometimes send fewer bytes. Zeros are sent as bytes.
@@ -26,26 +25,23 @@ use pagewell_base::spans::{Span, Spans};
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What a store takes, and what is asked of it.
 #[derive(Clone, Debug)]
 pub(crate) struct Sizes {
     /// Of an object, at most (S3: 5 TiB).
     pub object_bytes_max: u64,
-    /// An object up to this size may be sent as one body. Larger ones go faster in parts, side by
-    /// side.
+    /// Up to this size an object may be one body. Larger ones go faster in parts, side by side.
     pub whole_bytes_max: u64,
     /// Of all parts but the last (S3: 5 MiB).
     pub part_bytes_min: u64,
-    /// What a part that is sent has, unless there would be too many parts.
+    /// Of a part that is sent, unless there would be too many.
     pub part_bytes: u64,
     /// Of a part that is sent, as it has to be in memory: what an object of 5 TiB needs.
     pub part_bytes_max: u64,
-    /// Of a part that is copied, unless there would be too many parts: large ones take a store
-    /// longer than a caller is patient.
+    /// Of a part that is copied, unless there would be too many: a large one takes longer than a
+    /// caller is patient.
     pub copy_bytes: u64,
     /// Of a part that is copied, at most (S3: 5 GiB; Azure: 4,000 MiB).
     pub copy_bytes_max: u64,
-    /// Parts of an object (S3: 10,000).
     pub parts_max: u64,
     /// Bytes that may be sent to spare a request: they take about the same time.
     pub request_bytes: u64,
@@ -78,31 +74,24 @@ impl Sizes {
     }
 }
 
-/// What an object becomes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change<'a> {
-    /// Of the object to be.
     pub length_bytes: u64,
     /// Its first bytes that the base has and the store can copy.
     pub base_bytes: u64,
-    /// Those of them, and others, that differ.
+    /// What differs, also behind them.
     pub dirty: &'a Spans,
 }
 
-/// A part of an object to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub range: Range<u64>,
-    /// The store has the bytes, else they are sent.
     pub is_copied: bool,
 }
 
-/// How an object is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Plan {
-    /// Of one body.
     Whole,
-    /// Of parts.
     Parts(Vec<Piece>),
 }
 
@@ -120,7 +109,6 @@ pub(super) fn plan(change: &Change<'_>, sizes: &Sizes) -> Option<Plan> {
         let regions = extended(&joined(change, joined_bytes), length, sizes);
         if let Some(pieces) = cut(&regions, length, sizes) {
             let sent: u64 = regions.iter().map(|(start, end)| end - start).sum();
-            // One begins and one ends an upload.
             let requests = pieces.len() as u64 + 2;
             let in_parts = sent.saturating_add(requests.saturating_mul(sizes.request_bytes));
             let is_small = length <= sizes.whole_bytes_max;
@@ -138,7 +126,7 @@ pub(super) fn plan(change: &Change<'_>, sizes: &Sizes) -> Option<Plan> {
     }
 }
 
-/// Regions that have to be sent, with those joined that smaller gaps part.
+/// Regions that have to be sent, joined over smaller gaps.
 fn joined(change: &Change<'_>, gap_bytes_min: u64) -> Vec<Span> {
     let length = change.length_bytes;
     let base = change.base_bytes.min(length);
@@ -157,12 +145,12 @@ fn joined(change: &Change<'_>, gap_bytes_min: u64) -> Vec<Span> {
 }
 
 /// Regions that are parts or more, but for the last, with gaps that are, too. Gaps between those
-/// that are given, and before the first, have the size of a part at least.
+/// given, and before the first, are at least a part.
 fn extended(regions: &[Span], length: u64, sizes: &Sizes) -> Vec<Span> {
     let least = sizes.part_bytes_min;
     let mut found: Vec<Span> = Vec::with_capacity(regions.len());
     for (at, &(mut start, mut end)) in regions.iter().enumerate() {
-        // The region before may have taken of this gap what it needs to be a part.
+        // The region before may have taken of this gap what it needed.
         let before = found.last().map_or(0, |(_, end)| *end);
         if start - before < least
             && let Some((first, _)) = found.pop()
@@ -187,7 +175,6 @@ fn extended(regions: &[Span], length: u64, sizes: &Sizes) -> Vec<Span> {
     found
 }
 
-/// All parts; none when there would be too many, or too large ones.
 fn cut(regions: &[Span], length: u64, sizes: &Sizes) -> Option<Vec<Piece>> {
     let sent: u64 = regions.iter().map(|(start, end)| end - start).sum();
     let copied = length - sent;
@@ -204,7 +191,6 @@ fn cut(regions: &[Span], length: u64, sizes: &Sizes) -> Option<Vec<Piece>> {
         .iter()
         .map(|(start, end)| (end - start).div_ceil(copy_bytes))
         .sum();
-    // Each region may need one part more than its bytes fill.
     let rest = sizes.parts_max.checked_sub(copies)?;
     let rest = rest.checked_sub(regions.len() as u64)?;
     let part_bytes = sent.div_ceil(rest.max(1)).max(sizes.part_bytes);
@@ -222,7 +208,7 @@ fn cut(regions: &[Span], length: u64, sizes: &Sizes) -> Option<Vec<Piece>> {
     Some(pieces)
 }
 
-/// Parts of about one size. They are a little larger than wanted where they would be too small.
+/// Parts of about one size, a little larger than wanted where they would be too small.
 fn split(
     (start, end): Span,
     wanted_bytes: u64,

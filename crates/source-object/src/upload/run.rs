@@ -14,13 +14,11 @@ use super::budget::Budget;
 use super::object::{Failure, NewObject, Notes, Source};
 use super::plan::Piece;
 
-/// Parts of one object at a time.
 const PARALLEL_MAX: usize = 8;
-/// Bytes that are sent of an object of which nothing is copied, above which a HEAD asks first
-/// whether the condition holds now.
+/// Bytes of an object of which nothing is copied, from which on a HEAD asks first whether the
+/// condition holds.
 const ASKED_BYTES_MIN: u64 = 64 << 20;
 
-/// An object that is to be made, and with what.
 pub(super) struct Job<'a> {
     pub remote: &'a dyn Remote,
     pub store: &'a dyn WritableRemote,
@@ -28,12 +26,11 @@ pub(super) struct Job<'a> {
     pub source: &'a dyn Source,
     pub notes: &'a dyn Notes,
     pub budget: &'a Budget,
-    /// Becomes true when the store turns out to copy no parts.
+    /// Set when the store turns out to copy no parts.
     pub is_copying_refused: AtomicBool,
 }
 
 impl Job<'_> {
-    /// Makes the object of one body.
     pub(super) fn whole(&self) -> Result<Version, Failure> {
         let object = self.object;
         let _taken = self.budget.bytes(object.length_bytes);
@@ -44,7 +41,6 @@ impl Job<'_> {
         Ok(made?)
     }
 
-    /// Makes the object of parts.
     pub(super) fn parts(&self, pieces: &[Piece]) -> Result<Version, Failure> {
         let object = self.object;
         if pieces.iter().all(|piece| !piece.is_copied) && object.length_bytes >= ASKED_BYTES_MIN {
@@ -60,8 +56,8 @@ impl Job<'_> {
                 self.explained(error)
             })
         });
-        // Where it is not known whether the end happened, this keeps it from happening later; at
-        // Azure only its condition does.
+        // Where the end may have happened, this keeps it from happening later; at Azure only its
+        // condition does.
         if made.is_err()
             && let Err(error) = self.store.abort(&upload)
         {
@@ -74,14 +70,12 @@ impl Job<'_> {
         made
     }
 
-    /// Notes that the store does not copy what it was to copy.
     fn note_refusal(&self, error: &RemoteError, has_copies: bool) {
         if has_copies && matches!(error, RemoteError::Unsupported(_)) {
             self.is_copying_refused.store(true, Ordering::Release);
         }
     }
 
-    /// Whether the condition holds now, before much is sent.
     fn ask(&self) -> Result<(), Failure> {
         let found = match self.object.condition {
             Condition::Always => return Ok(()),
@@ -97,7 +91,7 @@ impl Job<'_> {
         }
     }
 
-    /// Brings all parts to the store, on this thread and those that help.
+    /// Brings all parts to the store, on this thread and helpers.
     fn send(&self, upload: &Upload, pieces: &[Piece]) -> Result<Vec<Part>, Failure> {
         let sending = Sending {
             job: self,
@@ -118,7 +112,7 @@ impl Job<'_> {
                     drop(helper);
                 };
                 let thread = thread::Builder::new().name("upload".to_owned());
-                // Where there is no thread, the others do it.
+                // Without a thread the others do the work.
                 let _ = thread.spawn_scoped(scope, help);
             }
             sending.work();
@@ -131,7 +125,6 @@ impl Job<'_> {
         Ok(came.parts)
     }
 
-    /// The bytes of a part.
     fn body(&self, range: &Range<u64>) -> Result<Bytes, FileError> {
         let length = range.end - range.start;
         let mut bytes = Vec::new();
@@ -172,14 +165,11 @@ impl Job<'_> {
     }
 }
 
-/// Parts on their way.
 struct Sending<'a> {
     job: &'a Job<'a>,
     upload: &'a Upload,
     pieces: &'a [Piece],
-    /// The piece that is next.
     next: AtomicUsize,
-    /// One has failed.
     is_stopped: AtomicBool,
     came: Mutex<Came>,
 }
@@ -187,19 +177,16 @@ struct Sending<'a> {
 #[derive(Default)]
 struct Came {
     parts: Vec<Part>,
-    /// The first.
     failure: Option<Failure>,
 }
 
 impl Sending<'_> {
-    /// Brings parts to the store while there are any.
     fn work(&self) {
         while !self.is_stopped.load(Ordering::Acquire) {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(piece) = self.pieces.get(at) else {
                 return;
             };
-            // There are at most 10,000.
             let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
             let result = if piece.is_copied {
                 self.copy(number, piece)
@@ -229,7 +216,6 @@ impl Sending<'_> {
         sent.map(Some).map_err(|error| job.explained(error))
     }
 
-    /// Has the store copy a part.
     fn copy(&self, number: u32, piece: &Piece) -> Result<Option<Part>, Failure> {
         let job = self.job;
         let Some(base) = job.object.base else {
