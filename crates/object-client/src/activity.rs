@@ -20,7 +20,7 @@ pub struct Activity {
     pub deletes: u64,
     /// Tries after the first one of a call.
     pub retries: u64,
-    /// Answers 429 and 503.
+    /// Replies 429 and 503.
     pub throttled: u64,
     /// Connections made.
     pub connections: u64,
@@ -30,7 +30,6 @@ pub struct Activity {
     pub sent_bytes: u64,
 }
 
-/// What a request is counted as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Get,
@@ -40,7 +39,7 @@ pub(crate) enum Kind {
     Delete,
 }
 
-/// Counts that many threads add to; those of all endpoints together are counters of the program.
+/// Counts of many threads, added to the program's counters, too.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     /// Whether it is no store, which may charge for requests.
@@ -58,7 +57,6 @@ fn add(count: &AtomicU64, by: u64) {
 }
 
 impl Counts {
-    /// Of what is no store.
     pub(crate) fn of_web() -> Self {
         Self {
             is_web: true,
@@ -81,7 +79,7 @@ impl Counts {
         names::OBJECT_SENT_BYTES.add(sent_bytes);
     }
 
-    /// An answer began so long after its request.
+    /// A reply began so long after its request.
     pub(crate) fn answered(after: Duration) {
         let nanoseconds = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         names::OBJECT_ANSWER_NANOSECONDS.add(nanoseconds);

@@ -1,4 +1,4 @@
-//! Small objects of stores: what they are and all of their bytes, by one request.
+//! Small objects of stores: their description and all of their bytes, by one request.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -12,8 +12,8 @@ use crate::sign::hex;
 use crate::store::Store;
 use crate::transport::{Call, Head};
 
-/// The object of a GET, and its bytes if it has at most `bytes_max`: as many as the answer says, of
-/// which it `names` no `others` by their MD5.
+/// The object of a GET, and its bytes if it has at most `bytes_max`. The bytes must be as many as
+/// the reply says, and no `others` by the MD5 that it may name.
 pub(crate) async fn get<S: Store>(
     store: &S,
     call: &Call,
@@ -24,7 +24,7 @@ pub(crate) async fn get<S: Store>(
     let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let answer = match exchange(store, call, Wanted::Body(limit)).await.result {
         Ok(answer) => answer,
-        // There are more bytes, or the answer makes no sense: HEAD says which.
+        // There are more bytes, or the reply makes no sense: HEAD says which.
         Err(Error::Protocol(_)) => return Ok((store.head(key).await?, None)),
         Err(error) => return Err(error),
     };

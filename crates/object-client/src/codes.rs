@@ -1,6 +1,5 @@
-//! What errors of stores mean: by the code of their XML or JSON, then by the status of the answer.
+//! What errors of stores mean: by the code of their XML or JSON, then by the status of the reply.
 
-/// What is to be done about an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// To be tried again, more slowly; it may be done.
@@ -10,23 +9,17 @@ pub(crate) enum Meaning {
     /// To be tried again; nothing was done. The body was damaged or slow on its way, or another
     /// change came between.
     Again,
-    /// Keys, rights, or the clock.
     Denied,
-    /// There is no such object.
     NotFound,
-    /// The object is another version.
     Changed,
-    /// The object is there.
     Exists,
     /// The server cannot do it.
     Unsupported,
     /// The request makes no sense, or names no bucket.
     Invalid,
-    /// None of these.
     Strange,
 }
 
-/// The meaning of an error.
 pub(crate) fn meaning(status: u16, code: &str) -> Meaning {
     let known = of_buckets(code).or_else(|| of_containers(status, code));
     known.unwrap_or_else(|| of_status(status))
@@ -69,8 +62,8 @@ fn of_buckets(code: &str) -> Option<Meaning> {
     })
 }
 
-/// Codes of Azure (Blob service error codes). A lease that another client holds comes with the
-/// status of a condition that fails.
+/// Codes of Azure (Blob service error codes). Another client's lease comes with the status of a
+/// failed condition.
 fn of_containers(status: u16, code: &str) -> Option<Meaning> {
     Some(match (code, status) {
         ("ServerBusy", _) => Meaning::Throttled,
@@ -92,7 +85,7 @@ fn of_containers(status: u16, code: &str) -> Option<Meaning> {
             | "BlobImmutableDueToPolicy",
             _,
         ) => Meaning::Denied,
-        // A list of blocks that are gone is an upload that is.
+        // A list of blocks that are gone means an upload that is gone.
         ("BlobNotFound" | "InvalidBlockList", _) => Meaning::NotFound,
         ("BlobAlreadyExists", _) => Meaning::Exists,
         ("ConditionNotMet" | "SourceConditionNotMet" | "TargetConditionNotMet", _) => {
@@ -100,7 +93,7 @@ fn of_containers(status: u16, code: &str) -> Option<Meaning> {
         }
         ("ContainerNotFound" | "ContainerDisabled", _) => Meaning::Invalid,
         ("APINotImplemented" | "FeatureVersionMismatch", _) => Meaning::Unsupported,
-        // The bytes to be copied are not there any more, or may not be read by the store itself.
+        // The source is gone, or the store itself may not read it.
         ("CannotVerifyCopySource", 404) => Meaning::NotFound,
         ("CannotVerifyCopySource", 412) => Meaning::Changed,
         ("CannotVerifyCopySource", 400..=499) => Meaning::Unsupported,

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use reqsign_core::time::Timestamp;
 
 fn since_1970(timestamp: Timestamp) -> Option<SystemTime> {
-    // Earlier ones would be no time of a change.
+    // Earlier ones are no times of changes.
     (timestamp.as_second() >= 0).then(|| timestamp.as_system_time())
 }
 
@@ -30,7 +30,7 @@ pub(crate) fn basic(time: SystemTime) -> String {
     text(time, Timestamp::format_iso8601)
 }
 
-/// `2026-11-28T03:42:41Z`, as signatures of addresses have it.
+/// `2026-11-28T03:42:41Z`, as signatures of URLs have it.
 pub(crate) fn zulu(time: SystemTime) -> String {
     text(time, Timestamp::format_rfc3339_zulu)
 }

@@ -36,7 +36,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The text without the place that it may begin with, for a line that has named it.
+    /// The text without a place at its begin, for a line that has named it.
     #[must_use]
     pub fn behind(&self, place: &str) -> String {
         let text = self.to_string();

@@ -15,11 +15,10 @@ use crate::service::{Lessons, Service};
 use crate::transport::{Call, Failure, Reply};
 use crate::version::Version;
 
-/// Bytes that give a new budget: less is no progress that counts.
+/// Bytes that give a new budget.
 const PROGRESS_BYTES: u64 = 64 * 1024;
-/// How often a reply may be wrong before it is believed that the server is.
+/// Wrong replies before the server counts as wrong.
 const WRONG_MAX: u32 = 1;
-/// Bytes of the answer to a request that was refused.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
 
 /// A sink, whose end is called once whatever happens.
@@ -52,7 +51,6 @@ impl Drop for End {
     }
 }
 
-/// What is fetched, and how much of it is there.
 struct Progress<'a> {
     version: &'a Version,
     range: Range<u64>,
@@ -60,7 +58,6 @@ struct Progress<'a> {
     sink: &'a mut End,
 }
 
-/// Why one reply did not bring all that was missing.
 enum Stopped {
     Refused(Refusal),
     Wrong(String),
@@ -73,7 +70,6 @@ impl From<Failure> for Stopped {
     }
 }
 
-/// Fetches `range` of `version` by `call`, and ends the sink.
 pub(crate) async fn fetch<S: Service>(
     service: Arc<S>,
     call: Call,
@@ -139,7 +135,6 @@ async fn run<S: Service>(service: &S, call: &Call, progress: &mut Progress<'_>) 
     }
 }
 
-/// One request for what is missing.
 async fn part<S: Service>(
     service: &S,
     call: &mut Call,
@@ -165,7 +160,7 @@ async fn part<S: Service>(
         Verdict::Right => receive(call, &mut reply, progress).await,
         Verdict::Changed => Err(Stopped::Over(Error::Changed)),
         Verdict::Wrong(reason) => Err(Stopped::Wrong(reason)),
-        // At the beginning it may be another server's answer; after a cut it will not get better.
+        // Fails also when it comes after a cut: another try would get the same.
         Verdict::Ignored => Err(Stopped::Over(Error::Unsupported(format!(
             "{}: the server ignores ranges and sends all {} bytes",
             call.target.shown(),

@@ -1,4 +1,4 @@
-//! How a bucket is handled by what mounts it: options of its URL that no remote looks at.
+//! Options of a bucket's URL for those that mount it; remotes ignore them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const AGE: std::ops::RangeInclusive<Duration> = Duration::ZERO..=Duration::from_
 /// More would keep a caller waiting for hours.
 const RENAMED_FILES_MAX: u64 = 1_000_000;
 
-/// What a program waits for that makes its data safe.
+/// Which copy lets an fsync return.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Acknowledge {
     /// The store has it.
@@ -21,7 +21,7 @@ pub enum Acknowledge {
 }
 
 impl Acknowledge {
-    /// As the option has it.
+    /// The word of the option.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -50,12 +50,12 @@ pub struct RenameLimits {
     pub files_max: u64,
 }
 
-/// What is shown of a file or directory whose owner or mode is nowhere.
+/// What is shown of a file or directory where no owner or mode is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// Its owner; without, the user of this process.
+    /// `None`: the user of this process.
     pub uid: Option<u32>,
-    /// Its group; without, that of this process.
+    /// `None`: the group of this process.
     pub gid: Option<u32>,
     /// The permissions of a file.
     pub mode: u32,
@@ -74,22 +74,22 @@ impl Default for Defaults {
     }
 }
 
-/// See the module's text.
+/// Options for those that mount a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handling {
     /// How long a listing is believed.
     pub age: Duration,
-    /// Whether an open believes it, too, instead of asking.
+    /// An open believes it, too, instead of asking.
     pub believes_at_open: bool,
-    /// What a program waits for.
+    /// Which copy lets an fsync return.
     pub acknowledge: Acknowledge,
     /// Where attributes come from.
     pub metadata: MetadataFrom,
-    /// What stands for attributes that are nowhere.
+    /// What is shown where no attributes are known.
     pub defaults: Defaults,
-    /// Whether a rename copies.
+    /// Whether a rename copies; without, it fails.
     pub renames: bool,
-    /// How much of that.
+    /// How much a rename copies.
     pub rename_limits: RenameLimits,
 }
 
@@ -110,7 +110,7 @@ impl Default for Handling {
     }
 }
 
-/// Of a user or group; not the highest number, which stands for none.
+/// A user or group; not the highest number, which stands for none.
 fn owner(value: &str) -> std::result::Result<u32, String> {
     let number = value.parse().ok().filter(|number| *number != u32::MAX);
     number.ok_or_else(|| format!("'{value}' is no number of a user or group"))
@@ -122,7 +122,6 @@ fn permissions(value: &str) -> std::result::Result<u32, String> {
     mode.ok_or_else(|| format!("'{value}' is no octal mode such as 0755"))
 }
 
-/// One of two words.
 fn either<T>(name: &str, value: &str, words: [(&str, T); 2]) -> Result<T> {
     let [(one, _), (other, _)] = &words;
     let wrong = format!("{name}={value}: {one} or {other}");
@@ -132,7 +131,7 @@ fn either<T>(name: &str, value: &str, words: [(&str, T); 2]) -> Result<T> {
 }
 
 impl Handling {
-    /// The options, with what they take.
+    /// The options, with their values.
     pub(crate) const NAMES: &str = "age=TIME, open=ask|believe, ack=store|journal, \
                                     metadata=listing|objects, \
                                     uid=NUMBER, gid=NUMBER, mode=MODE, dmode=MODE, \

@@ -1,4 +1,4 @@
-//! What stores take by headers: metadata, conditions, and hashes of bodies.
+//! Headers of all stores: metadata, conditions, and hashes of bodies.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,11 +13,9 @@ use crate::sign::hex;
 use crate::transport::Call;
 use crate::writable::{Condition, Metadata};
 
-/// The header of the MD5 of a body, in base 64.
 pub(crate) const MD5: HeaderName = HeaderName::from_static("content-md5");
 const MEDIA_TYPE: HeaderValue = HeaderValue::from_static("application/octet-stream");
 
-/// The value of a header.
 pub(crate) fn value(bytes: &[u8], what: &str) -> Result<HeaderValue> {
     HeaderValue::from_bytes(bytes)
         .map_err(|_| Error::Invalid(format!("{what}: a header cannot hold this value")))
@@ -28,7 +26,6 @@ fn header<S: Service>(name: &str) -> Result<HeaderName> {
         .map_err(|_| Error::Invalid(format!("metadata {name:?}: no name of a header")))
 }
 
-/// The headers of metadata and of the token.
 pub(crate) fn describe<S: Service>(
     headers: &mut HeaderMap,
     metadata: &Metadata,
@@ -45,7 +42,6 @@ pub(crate) fn describe<S: Service>(
     Ok(())
 }
 
-/// The headers of a condition.
 pub(crate) fn condition(headers: &mut HeaderMap, condition: &Condition) -> Result<()> {
     match condition {
         Condition::Always => {}
@@ -63,7 +59,7 @@ pub(crate) fn condition(headers: &mut HeaderMap, condition: &Condition) -> Resul
     Ok(())
 }
 
-/// Gives a call its body, with the MD5 of it, which is returned in hexadecimal digits.
+/// Gives a call its body and the MD5 of it, which is returned in hexadecimal digits.
 pub(crate) fn carry(call: &mut Call, body: Bytes) -> Result<String> {
     let digest = Md5::digest(&body);
     let text = STANDARD.encode(digest);

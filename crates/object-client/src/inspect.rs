@@ -11,8 +11,8 @@ use crate::service::{Service, Wanted, exchange};
 use crate::transport::{Call, Head, Target};
 use crate::writable::Metadata;
 
-/// Describes the object of `target`. A failure of HEAD that `is_sure` does not settle is asked for
-/// again by GET, whose answer says why.
+/// Describes the object of `target`. A failure of HEAD that `is_sure` does not settle has no
+/// reason: a GET brings it.
 pub(crate) async fn inspect<S: Service>(
     service: &S,
     target: Target,
@@ -52,7 +52,7 @@ async fn by_get<S: Service>(service: &S, head: Call) -> Result<ObjectInfo> {
     })
 }
 
-/// What a head says of an object, if it says how long it is.
+/// What a head says of an object; `None` without its length.
 pub(crate) fn described<S: Service>(head: &Head) -> Option<ObjectInfo> {
     let encoding = head.text(&CONTENT_ENCODING).unwrap_or("identity");
     if !S::IS_STORE && !encoding.eq_ignore_ascii_case("identity") {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::xml::Said;
 
-/// What an answer of failure says: the reason of its first error, and its text.
+/// The reason and the text of the first error in a reply of failure.
 pub(crate) fn error(body: &[u8]) -> Option<Said> {
     if !body.trim_ascii_start().starts_with(b"{") {
         return None;
@@ -22,12 +22,11 @@ pub(crate) fn error(body: &[u8]) -> Option<Said> {
     })
 }
 
-/// A field that is text; empty without.
 pub(crate) fn text_of<'a>(object: &'a Value, name: &str) -> &'a str {
     object.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
-/// A field that is a number, written as one or, as 64 bits are, as text.
+/// A number, also one in text, as 64 bits are written.
 pub(crate) fn number_of(object: &Value, name: &str) -> Option<u64> {
     let field = object.get(name)?;
     field
@@ -35,7 +34,7 @@ pub(crate) fn number_of(object: &Value, name: &str) -> Option<u64> {
         .or_else(|| field.as_str()?.trim().parse().ok())
 }
 
-/// The elements of a field that is a list; none without.
+/// The elements of a list; none without it.
 pub(crate) fn list_of<'a>(object: &'a Value, name: &str) -> &'a [Value] {
     let list = object.get(name).and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)

@@ -1,10 +1,9 @@
 //! What opens a store for a while: keys or a token.
 //!
-//! It is looked for once by all that want it at a time, and kept until shortly before its end.
-//! Where no other is found then, it is used until its end; after that a request is tried again for
-//! as long as others that fail, since whatever gave one once may only be out of reach. A store that
-//! refuses it ends both. A look that failed is not made again for [`FAILED_FOR`], by however many
-//! callers want it.
+//! One look serves all callers that want it at a time; what it finds is kept until shortly before
+//! its end, or to its end where no other is found. After that a request is tried again as long as
+//! others that fail, since the source may only be out of reach. A refusal by the store ends its use
+//! at once. A look that failed stands for all callers for [`FAILED_FOR`].
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,16 +15,12 @@ use crate::error::{Error, Result};
 
 /// How long before its end another one is looked for.
 const MARGIN: Duration = Duration::from_secs(120);
-/// How long a look that failed stands for others.
 const FAILED_FOR: Duration = Duration::from_secs(1);
 
-/// What has an end.
 pub(crate) trait Ends: Clone {
-    /// Whether it can still be used after so long.
     fn lasts(&self, time: Duration) -> bool;
 }
 
-/// See the module's text.
 pub(crate) struct Kept<T>(Mutex<State<T>>);
 
 struct State<T> {
@@ -41,10 +36,10 @@ impl<T> Default for Kept<T> {
 }
 
 impl<T: Ends> Kept<T> {
-    /// What is known, or found.
+    /// What is kept, or found.
     ///
     /// # Errors
-    /// As the look for it; [`Error::TryLater`] where there was one before.
+    /// As the look; [`Error::TryLater`] where there was one before.
     pub(crate) async fn get(&self, find: impl Future<Output = Result<T>>) -> Result<T> {
         let mut state = self.0.lock().await;
         if let Some(known) = state.known.as_ref().filter(|known| known.lasts(MARGIN)) {
@@ -70,7 +65,7 @@ impl<T: Ends> Kept<T> {
         }
     }
 
-    /// Forgets what a store refuses, and says whether another may be found.
+    /// Forgets what a store refuses; returns whether another may be found.
     pub(crate) fn forget(&self) -> bool {
         // Where it is locked, another one is looked for already.
         self.0.try_lock().map_or(true, |mut state| {

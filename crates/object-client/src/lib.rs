@@ -1,6 +1,6 @@
 //! Clients of object stores that speak S3, of Azure Blob Storage and Google Cloud Storage, and of
-//! web servers: objects with a version, listings, bodies that go where the caller wants them, and
-//! changes under a condition.
+//! web servers: objects with a version, listings, bodies into the caller's memory, and changes
+//! under a condition.
 //!
 //! ```text
 //!  caller's thread ──> Remote: head, list, put, ... ──waits──┐
@@ -13,9 +13,8 @@
 //! The asynchronous runtime is hidden: two threads, made when the first [`Remote`] is opened. A
 //! process that forks does so before that.
 //!
-//! What a server says is believed only as far as it can be compared: each reply of a
-//! [`Remote::fetch`] has to belong to the version that was asked for, or nothing of it is passed
-//! on.
+//! Each reply of a [`Remote::fetch`] has to belong to the version that was asked for, or none of
+//! its bytes are passed on.
 //!
 //! Weaknesses: HTTP/1.1 only, and no proxy.
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   s3://BUCKET[/PREFIX][?OPTION=VALUE&...]     what follows ? are options of ours
-//!   az://CONTAINER[/PREFIX][?OPTION=VALUE&...]  the same
+//!   s3://BUCKET[/PREFIX][?OPTION=VALUE&...]     what follows ? are Pagewell's options
 //!   gs://BUCKET[/PREFIX][?OPTION=VALUE&...]     the same
 //!   http(s)://HOST[:PORT]/PATH[?QUERY]          all of it is the server's
 //! ```
@@ -13,12 +13,10 @@ use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::percent;
 
-/// What URLs of remotes begin with.
+/// The beginnings of URLs of remotes.
 pub const PROTOCOLS: [&str; 5] = ["s3://", "az://", "gs://", "http://", "https://"];
-/// Options that mean nothing elsewhere.
 const OF_S3: [&str; 3] = ["region", "profile", "raw-listings"];
 const OF_AZURE: [&str; 2] = ["account", "key-file"];
-/// Those that mean nothing for Google.
 const NOT_OF_GOOGLE: [&str; 6] = [
     "region",
     "profile",
@@ -27,7 +25,6 @@ const NOT_OF_GOOGLE: [&str; 6] = [
     "account",
     "key-file",
 ];
-/// Bytes of a URL.
 const URL_BYTES_MAX: usize = 8192;
 
 /// A parsed URL.
@@ -37,7 +34,7 @@ pub enum Location {
     S3 {
         /// Its name.
         bucket: String,
-        /// With what the keys begin: a key, a folder with or without its `/`, or nothing.
+        /// What the keys begin with: a key, a folder with or without its `/`, or nothing.
         prefix: String,
     },
     /// A container of Azure Blob Storage.
@@ -72,7 +69,7 @@ pub struct Origin {
     pub is_https: bool,
     /// Name or address, an IPv6 address in brackets, in lower case.
     pub host: String,
-    /// TCP.
+    /// The TCP port.
     pub port: u16,
 }
 
@@ -140,7 +137,7 @@ impl Origin {
         Ok((origin, behind))
     }
 
-    /// As the header `Host` has it: without the port that goes without saying.
+    /// As the header `Host` has it: without the default port.
     pub(crate) fn authority(&self) -> String {
         match (self.is_https, self.port) {
             (true, 443) | (false, 80) => self.host.clone(),
@@ -148,7 +145,6 @@ impl Origin {
         }
     }
 
-    /// The origin as a URL.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.is_https { "https" } else { "http" };
         format!("{scheme}://{}", self.authority())
@@ -165,7 +161,7 @@ fn parse_bucket(
     let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
     let (bucket, prefix) = place.split_once('/').unwrap_or((place, ""));
     let is_azure = scheme == "az";
-    // Some containers have a name of the service's own: $root, $web, $logs.
+    // The service itself makes some containers: $root, $web, $logs.
     let plain = bucket.strip_prefix('$').filter(|_| is_azure);
     let plain = plain.unwrap_or(bucket);
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
@@ -195,7 +191,7 @@ fn parse_bucket(
 }
 
 impl Location {
-    /// Parses a URL; options that it has go into `options`.
+    /// Parses a URL; its options go into `options`.
     ///
     /// # Errors
     /// [`Error::Invalid`] with what is wrong.
@@ -251,7 +247,7 @@ impl Location {
         })
     }
 
-    /// A bucket or a container as a URL without a prefix; nothing for a web server.
+    /// A bucket or container as a URL without a prefix; nothing for a web server.
     #[must_use]
     pub fn bucket(&self) -> Option<String> {
         match self {
@@ -262,7 +258,7 @@ impl Location {
         }
     }
 
-    /// With what the keys begin.
+    /// What the keys begin with.
     #[must_use]
     pub fn prefix(&self) -> &str {
         match self {

@@ -1,4 +1,4 @@
-//! How the library that looks for credentials reads files, runs programs and asks servers.
+//! The files, programs and servers that the libraries for credentials reach.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,14 +16,12 @@ use crate::location::Origin;
 use crate::options::Options;
 use crate::transport::{Call, Target, Transport};
 
-/// Bytes of a file.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
-/// Bytes of an answer with credentials.
 const ANSWER_BYTES_MAX: usize = 256 * 1024;
-/// How long a server of credentials may take: one that is not there should be known soon.
+/// How long a server of credentials may take: an absent one should be known soon.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long a program that gives keys may take, which may ask a server itself.
+/// How long a program that gives keys may take; it may ask a server itself.
 const PROGRAM_PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads a file that people write, bounded.
@@ -35,7 +33,6 @@ pub(crate) fn read(path: impl AsRef<Path>) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Connections to servers of credentials.
 pub(crate) fn transport(options: &Options) -> Transport {
     let patient = Options {
         connect: PATIENCE.min(options.connect),
@@ -45,7 +42,6 @@ pub(crate) fn transport(options: &Options) -> Transport {
     Transport::new(&patient).of_web()
 }
 
-/// What the library works with.
 pub(crate) fn context(environment: impl Env, transport: Transport) -> Context {
     Context::new()
         .with_env(Filled(environment))
@@ -58,8 +54,8 @@ fn failed(text: impl fmt::Display) -> reqsign_core::Error {
     reqsign_core::Error::unexpected(text.to_string())
 }
 
-/// An environment in which a variable without a value is as one that is not there, as the tools of
-/// clouds take it: an empty key opens nothing, and hides the file that has one.
+/// An environment in which an empty variable is as an absent one, as the clouds' tools take it: an
+/// empty key opens nothing, and hides the file that has one.
 #[derive(Debug)]
 struct Filled<E>(E);
 
@@ -100,7 +96,7 @@ impl CommandExecute for Programs {
         let mut command = std::process::Command::new(program);
         command.args(arguments).stdin(std::process::Stdio::null());
         let ran = tokio::task::spawn_blocking(move || command.output());
-        // What hangs keeps one of the few threads for that, and not all requests.
+        // A program that hangs holds one thread for such work, and no request.
         let ran = tokio::time::timeout(PROGRAM_PATIENCE, ran).await;
         let output = ran.map_err(failed)?.map_err(failed)?.map_err(failed)?;
         Ok(CommandOutput {
@@ -133,7 +129,7 @@ impl HttpSend for Requests {
         };
         let mut call = Call::new(Kind::Get, parts.method, target);
         call.headers = parts.headers;
-        // They, or the body, have secrets: no other host is redirected to.
+        // Headers and body have secrets: redirects to other hosts are refused.
         for value in call.headers.values_mut() {
             value.set_sensitive(true);
         }

@@ -18,10 +18,10 @@ use crate::store_remote::StoreRemote;
 use crate::transport::Transport;
 use crate::web::{Web, WebRemote};
 
-/// Opens the remote of a URL; its options go before `options`. Nothing is asked of the server yet.
+/// Opens the remote of a URL; its options go before `options`. No request is sent yet.
 ///
-/// Keys of a bucket are whole keys, not cut by the prefix of the URL; those of a web server are
-/// whole paths without the first slash. [`Location::parse`] tells which the URL itself names.
+/// Keys of a bucket are whole, with the prefix of the URL; those of a web server are whole paths
+/// without the first slash. [`Location::parse`] tells which key the URL itself names.
 ///
 /// # Errors
 /// [`Invalid`](crate::Error::Invalid) with what is wrong with the URL, the options or the files of
@@ -58,14 +58,13 @@ pub fn open(url: &str, options: &Options) -> Result<Arc<dyn Remote>> {
     })
 }
 
-/// Where systems keep the certificates of authorities.
 const AUTHORITIES: [&str; 4] = [
     "/etc/ssl",
     "/etc/pki",
     "/usr/share/ca-certificates",
     "/usr/local/share/ca-certificates",
 ];
-/// Variables that name files, and what stands in the home folder without them.
+/// Variables that name files, and the default below the home folder.
 type Named = [(&'static str, &'static str)];
 const OF_OTHERS: &Named = &[
     ("AWS_CONFIG_FILE", ".aws/config"),
@@ -81,11 +80,11 @@ const OF_GOOGLE: &Named = &[
     ("SSL_CERT_FILE", ""),
 ];
 const APPLICATION_CREDENTIALS: &str = "GOOGLE_APPLICATION_CREDENTIALS";
-/// Where a file of credentials names another that holds a token of someone else.
+/// Where a file of credentials names another that holds a token of another party.
 const TOKEN_FILE: &str = "/credential_source/file";
 
-/// Files and folders that the remote of a URL may read at any time: for a process that gives up all
-/// others. What is not there is among them.
+/// Files and folders that the remote of a URL may read at any time, there or not: for a process
+/// that gives up all others.
 ///
 /// # Errors
 /// As [`open`].
@@ -119,7 +118,6 @@ pub fn files_of(url: &str, options: &Options) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The file that a file of credentials of Google names, if it does.
 fn token_file_of(path: &str) -> Option<PathBuf> {
     let document: serde_json::Value = serde_json::from_slice(&lookup::read(path).ok()?).ok()?;
     document.pointer(TOKEN_FILE)?.as_str().map(PathBuf::from)

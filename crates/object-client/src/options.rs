@@ -16,7 +16,7 @@ pub struct Keys {
     pub access_key_id: String,
     /// The secret part.
     pub secret_access_key: String,
-    /// What temporary keys come with.
+    /// Of temporary keys.
     pub session_token: Option<String>,
 }
 
@@ -26,29 +26,28 @@ impl fmt::Debug for Keys {
     }
 }
 
-/// How to reach a remote. What is not given comes from the environment and the files of the AWS
-/// tools, for S3; the options of a URL come first.
+/// How to reach a remote. Options of a URL come first; what is not given comes from the environment
+/// and, for S3, from the files of the AWS tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// `http(s)://HOST[:PORT]` of a server that speaks S3, or stands for that of Google.
+    /// `http(s)://HOST[:PORT]` of a server that speaks S3, or takes the place of Google's.
     pub endpoint: Option<String>,
-    /// Region, by which requests are signed.
+    /// Region, for which requests are signed.
     pub region: Option<String>,
-    /// Profile of the AWS files. One that is given here goes before keys of the environment.
+    /// Profile of the AWS files. One given here goes before keys of the environment.
     pub profile: Option<String>,
     /// Account of Azure.
     pub account: Option<String>,
-    /// A file with the key of that account, a signature (SAS) or a connection string.
+    /// A file with that account's key, a signature (SAS) or a connection string.
     pub key_file: Option<PathBuf>,
     /// Requests are not signed, and have no token.
     pub anonymous: bool,
-    /// The bucket stands in the path, not in the name of the host: by default where the endpoint is
-    /// not one of AWS.
+    /// The bucket is in the path, not in the host's name; by default where the endpoint is not
+    /// AWS's.
     pub path_style: Option<bool>,
-    /// Keys, and no others are looked for.
+    /// Keys; no others are looked for.
     pub keys: Option<Keys>,
-    /// A file with the certificates (PEM) of authorities that are trusted beside those of the
-    /// system.
+    /// A file with certificates (PEM) of authorities to trust beside the system's.
     pub certificates: Option<PathBuf>,
     /// How long a call tries again before it gives up.
     pub retry: Duration,
@@ -60,7 +59,7 @@ pub struct Options {
     pub connections_max: usize,
     /// Keys of listings are taken as they are although the server says that it encodes them.
     pub raw_listings: bool,
-    /// What a remote does not look at, and its callers may.
+    /// Options for a remote's callers.
     pub handling: Handling,
 }
 
@@ -86,7 +85,6 @@ impl Default for Options {
     }
 }
 
-/// Options of a URL, with what they take.
 const NAMES: &str = "endpoint=URL, region=NAME, profile=NAME, account=NAME, \
                      key-file=FILE, anonymous=true, path-style=BOOLEAN, \
                      ca=FILE, retry=TIME, stall=TIME, connect=TIME, connections=NUMBER, \
@@ -98,7 +96,7 @@ fn invalid(text: String) -> Error {
     Error::Invalid(text)
 }
 
-/// There is no such option. All are named where none is like it.
+/// The error of an unknown option. All options are named where none is like it.
 fn unknown(name: &str) -> Error {
     let forms: Vec<_> = NAMES
         .split(", ")

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// What stays as it is, beside letters and digits (RFC 3986, 2.3).
+/// Kept, beside letters and digits (RFC 3986, 2.3).
 const UNRESERVED: &[u8] = b"-._~";
 
 fn encode(text: &[u8], kept: &[u8]) -> String {
@@ -25,12 +25,11 @@ pub(crate) fn path(key: &str) -> String {
     encode(key.as_bytes(), b"/")
 }
 
-/// A name or a value of a query.
 pub(crate) fn component(text: &str) -> String {
     encode(text.as_bytes(), b"")
 }
 
-/// A query of names and values, sorted as signatures want it.
+/// A query, sorted as signatures want it.
 pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     let mut encoded: Vec<(String, String)> = pairs
         .iter()
@@ -44,8 +43,7 @@ pub(crate) fn query(pairs: &[(&str, &str)]) -> String {
     pairs.join("&")
 }
 
-/// The bytes that `text` stands for, or nothing where a `%` has no two hexadecimal digits behind
-/// it.
+/// The decoded bytes; `None` where a `%` has no two hexadecimal digits behind it.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -62,7 +60,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// [`decode`], of what has to be UTF-8.
+/// [`decode`] of what has to be UTF-8.
 pub(crate) fn decode_text(text: &str) -> Option<String> {
     String::from_utf8(decode(text)?).ok()
 }

@@ -1,4 +1,4 @@
-//! What a server makes of requests that it should refuse, and that no other call sends.
+//! Requests that a server should refuse, and that no other call sends.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,16 +11,13 @@ use crate::sign;
 use crate::transport::Call;
 use crate::version::Version;
 
-/// A body, and a hash that is not its own.
 pub(crate) const BODY: &[u8] = b"not what the hash says";
 pub(crate) const WRONG_DIGEST: [u8; 16] = [0; 16];
 /// A tag that no object has: a digest to some stores, a number to others.
 const GONE: &str = "\"00000000000000000000000000000001\"";
 
-/// Codes of servers for a body that has another hash.
 const MISMATCH: [&str; 3] = ["XAmzContentSHA256Mismatch", "BadDigest", "InvalidDigest"];
 
-/// Gives a call such a body, and the hash as a header.
 pub(crate) fn damaged(mut put: Call) -> Result<Call> {
     put.body = Bytes::from_static(BODY);
     let wrong = STANDARD.encode(WRONG_DIGEST);
@@ -28,16 +25,16 @@ pub(crate) fn damaged(mut put: Call) -> Result<Call> {
     Ok(put)
 }
 
-/// Gives a call such a body, and no hash but that of its signature.
+/// Gives a call such a body, and no hash but the signed one.
 pub(crate) fn signed(mut put: Call) -> Call {
     put.body = Bytes::from_static(BODY);
     put.body_hash = sign::hash(BODY);
     put
 }
 
-/// Whether a PUT with another MD5 than that of its body is refused.
+/// Whether a PUT with a wrong MD5 of its body is refused.
 pub(crate) async fn compares_hashes<S: Service>(service: &S, mut put: Call) -> Result<bool> {
-    // Once: a hash that is wrong is tried again by others, as damage on the way.
+    // Once: `exchange` tries a wrong hash again, as damage on the way.
     let Err(refusal) = attempt(service, &mut put, Wanted::Head).await else {
         return Ok(false);
     };
@@ -47,8 +44,8 @@ pub(crate) async fn compares_hashes<S: Service>(service: &S, mut put: Call) -> R
     }
 }
 
-/// Whether a call with no hash but that of its signature is taken, and refused when that is not of
-/// its body. A refusal for another reason says nothing.
+/// Whether a call with a signed hash alone is taken, and refused when that hash is wrong. A refusal
+/// for another reason says nothing.
 pub(crate) async fn compares_signed_hash<S: Service>(service: &S, mut right: Call) -> Result<bool> {
     let mut wrong = right.clone();
     wrong.body_hash = sign::hash(&WRONG_DIGEST);
@@ -65,7 +62,6 @@ pub(crate) async fn compares_signed_hash<S: Service>(service: &S, mut right: Cal
     }
 }
 
-/// Whether a GET of a version that there is not is refused.
 pub(crate) async fn honours_if_match<S: Service>(service: &S, mut get: Call) -> Result<bool> {
     service.pin(&mut get, &Version::made(GONE.to_owned(), 0))?;
     match exchange(service, &get, Wanted::Head).await.result {

@@ -1,8 +1,8 @@
-//! Whether a reply to a GET of a range is what was asked: this decides that bytes of two versions
-//! never come together.
+//! Whether a reply to a GET of a range is what was asked: bytes of two versions must never come
+//! together.
 //!
 //! A condition in the request is no guarantee: several servers ignore If-Match, and all that were
-//! asked ignore If-Range. So each reply is compared:
+//! tried ignore If-Range. So each reply is compared:
 //!
 //! ```text
 //!   status            206, or 200 where all bytes are wanted
@@ -12,9 +12,9 @@
 //!   Content-Encoding  none
 //! ```
 //!
-//! A store keeps `Content-Encoding` as a word about the bytes and sends them as they are: there it
-//! is no objection where `Content-Length` is right to the byte, as it is not of what was compressed
-//! on the way.
+//! A store keeps `Content-Encoding` as a description, and sends the bytes as they are: there it is
+//! no objection if `Content-Length` is exact, which it is not of bytes that were compressed on the
+//! way.
 
 use std::ops::Range;
 
@@ -25,16 +25,14 @@ use crate::date;
 use crate::transport::Head;
 use crate::version::{Version, quoted};
 
-/// What a reply is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// Its body is the bytes that were asked for.
     Right,
     /// The object is another version now.
     Changed,
-    /// The server sends all bytes whatever is asked.
+    /// The server sends all bytes for any range.
     Ignored,
-    /// It is none of this; why.
     Wrong(String),
 }
 
@@ -52,7 +50,6 @@ pub(crate) fn content_range(text: &str) -> Option<(Range<u64>, Option<u64>)> {
     is_right.then(|| (first..last + 1, total))
 }
 
-/// The version that a reply names; its length is `length_bytes`.
 pub(crate) fn version(head: &Head, length_bytes: u64) -> Version {
     Version {
         etag: head.text(&ETAG).and_then(quoted),
@@ -104,7 +101,7 @@ fn same_version(head: &Head, wanted: &Version) -> Verdict {
     }
 }
 
-/// Compares a reply with what was asked: the bytes `range`, not empty, of `wanted`.
+/// Compares a reply with the request for the bytes `range`, not empty, of `wanted`.
 pub(crate) fn check(head: &Head, wanted: &Version, range: &Range<u64>, is_store: bool) -> Verdict {
     let wrong = |text: String| Verdict::Wrong(text);
     let expected = range.end - range.start;

@@ -1,4 +1,4 @@
-//! Answers of failure: what they mean by the code of their XML or JSON, then by their status.
+//! Replies of failure: their code in XML or JSON, their text, and what to do.
 
 use std::time::{Duration, SystemTime};
 
@@ -13,14 +13,11 @@ use crate::json;
 use crate::transport::{Call, Failure, Head};
 use crate::xml;
 
-/// An answer of failure, or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
-    /// What to do about it.
     pub failure: Failure,
     /// The code of the XML, or the reason of the JSON; empty without.
     pub code: String,
-    /// The region that the server names.
     pub region: Option<String>,
     /// Whether the server takes no credentials, or wants others (401).
     pub is_unauthenticated: bool,
@@ -37,28 +34,25 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// The header of the code (Azure).
 const CODE: &str = "x-ms-error-code";
-/// Codes that say neither what is wrong with a signature, nor whether it is its time.
+/// Codes behind which the signature or the clock may be wrong.
 const SIGNATURE_CODES: [&str; 1] = ["AuthenticationFailed"];
-/// As far as servers let clocks be apart.
+/// The difference of clocks that servers allow.
 const CLOCK_MAX: Duration = Duration::from_secs(15 * 60);
-/// Characters of a server's text that people are shown.
 const SHOWN_MAX: usize = 200;
 
 impl Refusal {
-    /// What an answer means that is no success.
     pub(crate) fn of(call: &Call, head: &Head, body: &[u8]) -> Self {
         let said = xml::error(body).or_else(|| json::error(body));
         let mut said = said.unwrap_or_default();
         if said.code.is_empty() {
-            // Where the answer has no body, as that of a HEAD.
+            // Where the reply has no body, as that of a HEAD.
             head.named(CODE).unwrap_or("").clone_into(&mut said.code);
         }
         Self::from_said(call, head, head.status, said)
     }
 
-    /// What is wrong with an answer of success that holds an error.
+    /// The error inside a reply of success.
     pub(crate) fn within(call: &Call, head: &Head, body: &[u8]) -> Option<Self> {
         let said = xml::error(body)?;
         let status = StatusCode::INTERNAL_SERVER_ERROR;
@@ -82,7 +76,6 @@ impl Refusal {
     }
 }
 
-/// Why a server refuses signatures, as far as its answer tells.
 fn reason(head: &Head, code: &str, now: SystemTime) -> String {
     if !SIGNATURE_CODES.contains(&code) {
         return String::new();
@@ -101,7 +94,7 @@ fn reason(head: &Head, code: &str, now: SystemTime) -> String {
 
 fn text(call: &Call, status: StatusCode, code: &str, message: &str) -> String {
     let number = status.as_u16();
-    // Azure adds when and by which number it was asked, line by line.
+    // Azure adds number and time of the request, line by line.
     let message = message.split("\nRequestId:").next().unwrap_or("");
     let message: String = message.chars().take(SHOWN_MAX).collect();
     let (method, shown) = (&call.method, call.target.shown());
@@ -113,7 +106,6 @@ fn text(call: &Call, status: StatusCode, code: &str, message: &str) -> String {
     one_line(&text)
 }
 
-/// What to do, by code, then by status.
 fn failure(status: StatusCode, code: &str, text: String) -> Failure {
     let meaning = codes::meaning(status.as_u16(), code);
     let error = match meaning {

@@ -12,10 +12,10 @@ use crate::writable::{Metadata, WritableRemote};
 
 /// A bucket, or a web server's folder: one endpoint with its credentials, connections and patience.
 ///
-/// Called from any thread but those of the runtime. All methods but [`Remote::fetch`] wait until
-/// the answer is there or the budget of retries is spent.
+/// Any thread may call it but those of the runtime. All methods but [`Remote::fetch`] wait until
+/// the reply is there or the budget of retries is spent.
 pub trait Remote: Send + Sync {
-    /// What people call it, such as `s3://bucket/prefix at http://127.0.0.1:9000`; no secrets.
+    /// For people, such as `s3://bucket/prefix at http://127.0.0.1:9000`; without secrets.
     fn describe(&self) -> String;
 
     /// An object as it is now.
@@ -24,8 +24,8 @@ pub trait Remote: Send + Sync {
     /// [`NotFound`](crate::Error::NotFound) and what a request can meet.
     fn head(&self, key: &str) -> Result<ObjectInfo>;
 
-    /// An object as it is now with its bytes, if it has at most `bytes_max`: for small ones, of
-    /// which a store gives both by one request.
+    /// An object as it is now with its bytes, if it has at most `bytes_max`: a store gives both of
+    /// a small one by one request.
     ///
     /// # Errors
     /// As [`Remote::head`]; [`Changed`](crate::Error::Changed) when it changed in between.
@@ -35,18 +35,16 @@ pub trait Remote: Send + Sync {
 
     /// A page of a listing.
     ///
-    /// A prefix comes once in a page; some servers give it on several pages. The order is the
-    /// server's, which need not be that of bytes.
+    /// A prefix comes once in a page; some servers repeat it on others. The order is the server's.
     ///
     /// # Errors
     /// What a request can meet; [`Unsupported`](crate::Error::Unsupported) of a web server whose
     /// listings are for people alone.
     fn list(&self, query: &ListQuery<'_>) -> Result<ListPage>;
 
-    /// Begins to fetch the bytes `range` of `version`, and returns. The bytes go to the sink in
-    /// order as they come, on a thread of the runtime; its `end` is called exactly once. A range
-    /// that is empty ends at once; one that reaches past the end of the version is
-    /// [`Invalid`](crate::Error::Invalid).
+    /// Begins to fetch the bytes `range` of `version`, and returns. They go to the sink in order,
+    /// on a thread of the runtime, which calls the sink's `end` exactly once. An empty range ends
+    /// at once; one past the end of the version is [`Invalid`](crate::Error::Invalid).
     ///
     /// A body that is cut goes on where it ended, on the same version only. When the object is
     /// another version now, the result is [`Changed`](crate::Error::Changed): bytes of two versions
@@ -54,14 +52,14 @@ pub trait Remote: Send + Sync {
     /// [`Unsupported`](crate::Error::Unsupported), unless all bytes are wanted.
     fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>);
 
-    /// How to change objects: S3 can, the web cannot.
+    /// How to change objects; `None` for web servers.
     fn as_writable(&self) -> Option<&dyn WritableRemote>;
 
-    /// What was done so far, over all clones of this endpoint.
+    /// Counts of this endpoint.
     fn activity(&self) -> Activity;
 }
 
-/// Where the bytes of a fetch go. A sink does not wait: other fetches share its thread.
+/// Where the bytes of a fetch go. A sink must not wait: other fetches share its thread.
 pub trait Sink: Send {
     /// The next bytes, in order.
     fn put(&mut self, bytes: &[u8]);
@@ -83,13 +81,13 @@ pub struct ObjectInfo {
 /// What to list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListQuery<'a> {
-    /// With what the keys begin; with `delimiter`, a folder and its `/`, or nothing.
+    /// What the keys begin with; with `delimiter`, a folder and its `/`, or nothing.
     pub prefix: &'a str,
     /// Whether keys that go on behind the next `/` are given once, as a prefix.
     pub delimiter: bool,
-    /// Where the page before this one ended.
+    /// The token of the page.
     pub token: Option<String>,
-    /// Entries that are wanted; the server may give fewer, and some give more.
+    /// Entries wanted; servers may give fewer, and some give more.
     pub page_entries_max: u32,
 }
 

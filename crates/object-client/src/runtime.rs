@@ -1,4 +1,4 @@
-//! The asynchronous runtime, which no caller sees: two threads for all remotes of the process.
+//! The hidden asynchronous runtime: two threads for all remotes of the process.
 
 use std::future::Future;
 use std::sync::OnceLock;
@@ -30,7 +30,7 @@ fn runtime() -> Result<&'static Runtime> {
 
 /// Waits for `future` on the thread of the caller.
 ///
-/// # Errors
+/// When there are no threads, or the caller is one of them.
 /// When there are no threads, or the caller is one of them.
 pub(crate) fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     if Handle::try_current().is_ok() {
@@ -40,7 +40,6 @@ pub(crate) fn wait<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
     runtime()?.block_on(future)
 }
 
-/// Runs `future` on the threads of the runtime.
 ///
 /// # Errors
 /// When there are none; the future is dropped.
@@ -49,7 +48,6 @@ pub(crate) fn begin(future: impl Future<Output = ()> + Send + 'static) -> Result
     Ok(())
 }
 
-/// Makes the threads.
 ///
 /// # Errors
 /// When that fails.

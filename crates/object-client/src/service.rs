@@ -1,4 +1,4 @@
-//! A call until it is done: tries, what a refusal teaches, and the budget that bounds both.
+//! A call until it is done: tries, lessons of refusals, and the budget that bounds both.
 
 use std::future::Future;
 
@@ -11,29 +11,25 @@ use crate::refusal::Refusal;
 use crate::transport::{Call, Failure, Head, Transport};
 use crate::version::Version;
 
-/// Bytes of the answer to a request that was refused.
 const REFUSAL_BYTES_MAX: usize = 64 * 1024;
-/// Bytes that are read to their end for the sake of the connection.
+/// Bytes that are read to their end so that the connection can be kept.
 const REST_BYTES_MAX: usize = 4 * 1024;
 /// How often a call may be made again at once because a refusal taught something.
 const LESSONS_MAX: u32 = 3;
 
-/// With what headers of metadata begin, where a store has no others.
+/// The prefix of headers of metadata, unless a store has another.
 const METADATA: &str = "x-amz-meta-";
 
-/// A server of one kind, as calls of all kinds need it.
 pub(crate) trait Service: Send + Sync + 'static {
-    /// Whether it keeps objects as they were put, with the words about them.
+    /// Whether it keeps objects and their headers as they were put.
     const IS_STORE: bool;
 
     fn transport(&self) -> &Transport;
 
-    /// The header of metadata.
     fn metadata_header(name: &str) -> String {
         format!("{METADATA}{name}")
     }
 
-    /// The name of the metadata that a header is.
     fn metadata_name(header: &str) -> Option<String> {
         header.strip_prefix(METADATA).map(str::to_owned)
     }
@@ -41,17 +37,17 @@ pub(crate) trait Service: Send + Sync + 'static {
     /// Makes a call ready for a try: keys, and where it goes.
     fn prepare(&self, call: &mut Call) -> impl Future<Output = Result<()>> + Send;
 
-    /// Whether a refusal taught something that makes another try right; `tried` is what became of
-    /// `call` behind its redirects.
+    /// Whether a refusal taught something that makes another try right; `tried` is `call` behind
+    /// its redirects.
     fn learn(&self, call: &Call, tried: &Call, refusal: &Refusal) -> bool;
 
-    /// A call was answered behind its redirects.
+    /// A call was answered; `tried` is `call` behind its redirects.
     fn answered(&self, call: &Call, tried: &Call);
 
-    /// Wants of a call for bytes that the object is this version still.
+    /// Makes a call for bytes conditional on this version.
     ///
     /// # Errors
-    /// When a request cannot hold the name of the version.
+    /// When no request can hold the version's name.
     fn pin(&self, call: &mut Call, version: &Version) -> Result<()> {
         if let Some(etag) = version.strong_etag() {
             let etag = HeaderValue::try_from(etag).map_err(|_| {
@@ -63,35 +59,27 @@ pub(crate) trait Service: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Gives the head of an answer with bytes the ETag by which versions are compared, where a
-    /// store has another name for them.
+    /// Sets the ETag of a reply with bytes, where a store has another name for versions.
     fn name_version(_head: &mut Head) {}
 }
 
-/// An answer of success.
 #[derive(Debug)]
 pub(crate) struct Answer {
-    /// Status and headers.
     pub head: Head,
-    /// The body, as long as it was wanted.
     pub body: Vec<u8>,
 }
 
-/// How a call ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// The answer, or why there is none.
     pub result: Result<Answer>,
     /// Whether a try that seemed to fail may have changed something.
     pub is_unclear: bool,
 }
 
-/// What is wanted of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// Its body, up to so many bytes.
     Body(usize),
-    /// Its head.
     Head,
 }
 
@@ -100,7 +88,6 @@ pub(crate) enum Wanted {
 pub(crate) struct Lessons(u32);
 
 impl Lessons {
-    /// Whether to try again at once.
     pub(crate) fn learn<S: Service>(
         &mut self,
         service: &S,
@@ -114,7 +101,7 @@ impl Lessons {
     }
 }
 
-/// Makes a call until it is answered or nothing helps.
+/// Makes a call until it is answered or another try is of no use.
 pub(crate) async fn exchange<S: Service>(service: &S, call: &Call, wanted: Wanted) -> Ended {
     let transport = service.transport();
     let mut budget = transport.budget();
@@ -146,7 +133,6 @@ pub(crate) async fn exchange<S: Service>(service: &S, call: &Call, wanted: Wante
     }
 }
 
-/// One try of a call.
 pub(crate) async fn attempt<S: Service>(
     service: &S,
     tried: &mut Call,

@@ -1,7 +1,7 @@
-//! Whether a change happened of which an answer was lost.
+//! Whether a change happened whose reply was lost.
 //!
 //! A conditional change that is tried again then meets itself: so each object carries a token of
-//! the change that made it, and a look at the object tells which it was.
+//! the change that made it, by which a HEAD tells them apart.
 
 use crate::error::{Error, Result};
 use crate::service::{Answer, Ended};
@@ -10,10 +10,8 @@ use crate::store::Store;
 use crate::version::Version;
 use crate::writable::Condition;
 
-/// The metadata that names the change by which an object was made.
 pub(crate) const TOKEN: &str = "pagewell-write";
 
-/// A token that no other change has.
 pub(crate) fn token() -> Result<String> {
     let mut random = [0; 16];
     let flags = rustix::rand::GetRandomFlags::empty();
@@ -22,7 +20,6 @@ pub(crate) fn token() -> Result<String> {
     Ok(hex(&random))
 }
 
-/// What a failed condition means.
 pub(crate) fn unmet(error: Error, condition: &Condition) -> Error {
     match (error, condition) {
         (Error::Changed, Condition::Absent) => Error::Exists,
@@ -30,7 +27,7 @@ pub(crate) fn unmet(error: Error, condition: &Condition) -> Error {
     }
 }
 
-/// The version of the object `key`, if the change of `token` has made it.
+/// The version of the object `key`, if the change of `token` made it.
 pub(crate) async fn settle<S: Store>(store: &S, key: &str, token: &str) -> Result<Option<Version>> {
     match store.head(key).await {
         Ok(info) => {
@@ -47,13 +44,13 @@ pub(crate) async fn settle<S: Store>(store: &S, key: &str, token: &str) -> Resul
     }
 }
 
-/// The end of a change that a token marks: its answer, or the version that it made unseen.
+/// The end of a change with a token: its reply, or the version that it made unseen.
 pub(crate) enum Settled {
     Answered(Answer),
     Made(Version),
 }
 
-/// Looks whether a change happened of which an answer was lost.
+/// Looks whether a change happened whose reply was lost.
 pub(crate) async fn settled<S: Store>(
     store: &S,
     ended: Ended,
@@ -76,7 +73,7 @@ pub(crate) async fn settled<S: Store>(
     }
 }
 
-/// The version that a change made, as its answer names it; else as the store has it.
+/// The version that a change made, by its reply or else by a HEAD.
 pub(crate) async fn seen<S: Store>(
     store: &S,
     named: Option<Version>,
@@ -90,7 +87,6 @@ pub(crate) async fn seen<S: Store>(
     made.ok_or_else(|| unmet(Error::Changed, condition))
 }
 
-/// How a delete ended.
 pub(crate) async fn deleted<S: Store>(
     store: &S,
     ended: Ended,
@@ -99,7 +95,7 @@ pub(crate) async fn deleted<S: Store>(
 ) -> Result<()> {
     match ended.result {
         Ok(_) => Ok(()),
-        // It is gone, perhaps by a try whose answer was lost.
+        // It is gone, perhaps by a try whose reply was lost.
         Err(Error::NotFound) if *wanted == Condition::Always || ended.is_unclear => Ok(()),
         Err(Error::Changed) if ended.is_unclear => match store.head(key).await {
             Err(Error::NotFound) => Ok(()),

@@ -1,7 +1,7 @@
 //! Signatures of requests: AWS Signature Version 4 in the header `Authorization`.
 //!
-//! All headers that a call has are signed. Values are signed as bytes, since metadata that others
-//! have written need not be ASCII.
+//! All headers of a call are signed. Values are signed as bytes: others' metadata need not be
+//! ASCII.
 
 use std::time::SystemTime;
 
@@ -19,7 +19,6 @@ const DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const BODY_HASH: HeaderName = HeaderName::from_static("x-amz-content-sha256");
 const TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// Bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write as _;
     let mut text = String::with_capacity(bytes.len() * 2);
@@ -29,14 +28,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     text
 }
 
-/// Hexadecimal SHA-256.
 pub(crate) fn hash(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// HMAC by SHA-256.
 pub(crate) fn keyed(key: &[u8], text: &[u8]) -> Vec<u8> {
-    // A key of any length is right for HMAC.
     Hmac::<Sha256>::new_from_slice(key).map_or_else(
         |_| Vec::new(),
         |mut hmac| {
@@ -46,8 +42,7 @@ pub(crate) fn keyed(key: &[u8], text: &[u8]) -> Vec<u8> {
     )
 }
 
-/// What is hashed and signed: the request in a form on which both sides agree, and the names of its
-/// headers.
+/// The canonical request, which is hashed and signed, and the names of its headers.
 fn canonical(
     method: &Method,
     target: &Target,
@@ -89,7 +84,7 @@ fn folded(value: &[u8]) -> Vec<u8> {
     text
 }
 
-/// A query that is encoded already, each name with a `=`, sorted.
+/// An encoded query in canonical form: each name with a `=`, sorted.
 fn canonical_query(query: &str) -> String {
     let mut pairs: Vec<(&str, &str)> = query
         .split('&')
@@ -104,12 +99,9 @@ fn canonical_query(query: &str) -> String {
     pairs.join("&")
 }
 
-/// By what a request to S3 is signed.
 #[derive(Debug)]
 pub(crate) struct Signing {
-    /// The keys.
     pub keys: Keys,
-    /// The region.
     pub region: String,
 }
 

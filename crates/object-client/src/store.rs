@@ -1,4 +1,4 @@
-//! What each kind of store does with its objects, in traits of one file of it each.
+//! What each kind of store does with its objects, in traits for one file of it each.
 //!
 //! ```text
 //!   StoreRemote ──waits──> Store          looked at, listed, read      (s3, azure, google)/mod.rs
@@ -19,10 +19,8 @@ use crate::transport::Call;
 use crate::version::Version;
 use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload};
 
-/// An object, and its bytes where they are few enough.
 pub(crate) type Whole = (ObjectInfo, Option<Bytes>);
 
-/// A service whose objects can be looked at by their keys.
 pub(crate) trait Store: Service {
     /// See [`Remote::describe`](crate::Remote::describe); of what is below `prefix`.
     fn describe(&self, prefix: &str) -> String;
@@ -30,7 +28,7 @@ pub(crate) trait Store: Service {
     /// See [`Remote::head`](crate::Remote::head).
     fn head(&self, key: &str) -> impl Future<Output = Result<ObjectInfo>> + Send;
 
-    /// See [`Remote::get`](crate::Remote::get); nothing where no request gives both.
+    /// See [`Remote::get`](crate::Remote::get); `None` where no request gives both.
     fn at_once(
         &self,
         _key: &str,
@@ -42,7 +40,6 @@ pub(crate) trait Store: Service {
     /// See [`Remote::list`](crate::Remote::list).
     fn list(&self, query: &ListQuery<'_>) -> impl Future<Output = Result<ListPage>> + Send;
 
-    /// The call for the bytes of an object.
     fn get(&self, key: &str) -> Result<Call>;
 }
 
@@ -67,7 +64,7 @@ pub(crate) trait WholeObjects: Store {
         keys: &[String],
     ) -> impl Future<Output = Result<Vec<(String, String)>>> + Send;
 
-    /// A call that makes an object of another body than its hash says.
+    /// A call that makes an object with a wrong hash.
     fn damaged_put(&self, key: &str) -> Result<Call>;
 
     /// Calls that make an object of this key, and a part of the upload, with a signed hash alone.
@@ -83,7 +80,7 @@ pub(crate) trait WholeObjects: Store {
     fn trust_signed_hashes(&self, _compares: bool) {}
 }
 
-/// The same.
+/// See [`WritableRemote`](crate::WritableRemote), too.
 pub(crate) trait Uploads: Store {
     const COPIES: Copies = Copies::Ranges;
 

@@ -1,4 +1,4 @@
-//! One remote over all kinds of stores, for threads that wait.
+//! The remote over each kind of store, for threads that wait.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -16,10 +16,9 @@ use crate::version::Version;
 use crate::whole;
 use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload, WritableRemote};
 
-/// A store for threads that wait.
+/// A store as a remote, for threads that wait.
 pub(crate) struct StoreRemote<S> {
     store: Arc<S>,
-    /// Of the URL.
     prefix: String,
 }
 
@@ -57,7 +56,7 @@ impl<S: WholeObjects + Uploads> Remote for StoreRemote<S> {
         match self.store.get(key) {
             Ok(call) => {
                 let (store, version) = (Arc::clone(&self.store), version.clone());
-                // Without threads the future is dropped, and with it the end is called.
+                // Without threads the dropped future calls the end.
                 let _ = runtime::begin(fetch(store, call, version, range, end));
             }
             Err(error) => end.end(Err(error)),

@@ -1,4 +1,4 @@
-//! Which bytes an object had: its version.
+//! Versions of objects.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub struct Version {
     /// The entity tag with its quotation marks, `W/` in front if it is weak (RFC 9110, 8.8.3).
     pub etag: Option<String>,
-    /// When the server says it was changed: in whole seconds by HTTP, finer in some listings. Some
-    /// servers give here what a client has written into the metadata.
+    /// The last change by the server: whole seconds in HTTP, finer in some listings. Some servers
+    /// give here what a client wrote into the metadata.
     pub last_modified: Option<SystemTime>,
     /// How many bytes it has.
     pub length_bytes: u64,
 }
 
 impl Version {
-    /// One that was just made, of which an answer tells the tag alone.
+    /// A version that was just made: a reply tells the tag alone.
     pub(crate) fn made(etag: String, length_bytes: u64) -> Self {
         Self {
             etag: Some(etag),
@@ -24,7 +24,7 @@ impl Version {
         }
     }
 
-    /// Whether no strong tag names it: two versions may then look alike.
+    /// Whether no strong tag names it: two versions may look alike.
     #[must_use]
     pub fn is_weak(&self) -> bool {
         self.strong_etag().is_none()
@@ -37,8 +37,8 @@ impl Version {
         (!etag.starts_with("W/")).then_some(etag)
     }
 
-    /// Whether both name the same bytes, as well as can be seen: by their strong tags; without, by
-    /// the second of the last change; and by length.
+    /// Whether both name the same bytes, as well as can be seen: by length and strong tags; without
+    /// these, by the second of the last change.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         if self.length_bytes != other.length_bytes {
@@ -56,7 +56,7 @@ fn seconds(time: Option<SystemTime>) -> Option<u64> {
     Some(since.map_or(0, |since| since.as_secs()))
 }
 
-/// A tag as headers have it; some servers leave out the quotation marks, in listings or everywhere.
+/// A tag in the form of headers: some servers leave out the quotation marks.
 pub(crate) fn quoted(etag: &str) -> Option<String> {
     let etag = etag.trim();
     let is_quoted = etag.ends_with('"') && etag.trim_start_matches("W/").starts_with('"');

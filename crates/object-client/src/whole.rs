@@ -8,7 +8,6 @@ use pagewell_base::sync::{Condvar, Mutex};
 use crate::error::Result;
 use crate::remote::{ObjectInfo, Remote, Sink};
 
-/// An object as it is now, with its bytes if it has at most `bytes_max`.
 pub(crate) fn whole<R: Remote + ?Sized>(
     remote: &R,
     key: &str,
@@ -29,7 +28,7 @@ pub(crate) fn whole<R: Remote + ?Sized>(
     Ok((info, Some(Bytes::from(bytes))))
 }
 
-/// How a fetch ended, and what wakes the thread that waits for it.
+/// How a fetch ended, and what wakes the thread that waits.
 #[derive(Default)]
 struct Ended {
     result: Mutex<Option<Result<Vec<u8>>>>,
@@ -48,7 +47,6 @@ impl Ended {
     }
 }
 
-/// A sink that keeps all bytes.
 struct Collecting {
     bytes: Vec<u8>,
     ended: Arc<Ended>,

@@ -10,12 +10,12 @@ use crate::version::Version;
 /// Names without `x-amz-meta-` (in lower case where headers carry them), and values as bytes.
 pub type Metadata = Vec<(String, Vec<u8>)>;
 
-/// What has to be true of an object for a change to happen.
+/// The condition of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// Nothing.
+    /// None.
     Always,
-    /// There is none; else [`Exists`](crate::Error::Exists).
+    /// There is no object; else [`Exists`](crate::Error::Exists).
     Absent,
     /// It is this version, which has a strong tag; else [`Changed`](crate::Error::Changed), or
     /// [`NotFound`](crate::Error::NotFound).
@@ -25,13 +25,13 @@ pub enum Condition {
 /// Parts on their way to become an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Upload {
-    /// Of the object to be.
+    /// Key of the object to be.
     pub key: String,
     /// The server's name of the upload.
     pub id: String,
-    /// By which the object is known as made by this upload.
+    /// Marks the object as made by this upload.
     pub token: String,
-    /// What the object will have, where the server wants it at the end.
+    /// Of the object, where the server wants it at the end.
     pub metadata: Metadata,
 }
 
@@ -47,10 +47,8 @@ pub struct Part {
 }
 
 impl Part {
-    /// Of an upload.
     const NUMBER_MAX: u32 = 10_000;
 
-    /// Whether a part may have this number.
     pub(crate) fn check_number(number: u32) -> Result<()> {
         if number == 0 || number > Self::NUMBER_MAX {
             let text = format!("a part is one of 1 to {}, not {number}", Self::NUMBER_MAX);
@@ -59,7 +57,6 @@ impl Part {
         Ok(())
     }
 
-    /// Whether an object may be made of these parts.
     pub(crate) fn check_order(parts: &[Self]) -> Result<()> {
         let mut last = 0;
         for part in parts {
@@ -73,7 +70,6 @@ impl Part {
         Ok(())
     }
 
-    /// Whether a part may be a copy of this range.
     pub(crate) fn check_range(range: &Range<u64>, version: &Version) -> Result<()> {
         if range.is_empty() || range.end > version.length_bytes {
             let length = version.length_bytes;
@@ -84,7 +80,7 @@ impl Part {
     }
 }
 
-/// Of what a store makes parts without bytes on the way.
+/// What a store copies inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Copies {
     /// Any range of an object.
@@ -96,7 +92,7 @@ pub enum Copies {
 /// An upload that has neither ended nor been given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedUpload {
-    /// Of the object to be.
+    /// Key of the object to be.
     pub key: String,
     /// The server's name of the upload.
     pub id: String,
@@ -106,18 +102,17 @@ pub struct ListedUpload {
 
 /// A remote whose objects can be changed.
 ///
-/// Each body goes with its hash, and is sent again after a failure: it has to be in memory. A
-/// conditional change whose answer was lost is settled by a HEAD: it counts as done when the object
-/// carries the token of this change.
+/// Each body goes with its hash, and is sent again after a failure: it has to be in memory. After a
+/// lost reply a HEAD settles a conditional change: it counts as done when the object carries its
+/// token.
 ///
 /// [`Unreachable`](crate::Error::Unreachable) and [`TryLater`](crate::Error::TryLater) leave open
-/// whether the change happened, when no HEAD could tell. Who tries again later puts a mark of its
-/// own into the metadata.
+/// whether the change happened. A caller that tries again later puts a mark of its own into the
+/// metadata.
 ///
-/// A server decides whether it honours a condition, and whether two that race for it may both win:
-/// ask before trusting (some ignore them without a word).
+/// Servers may ignore a condition silently, or let two that race for it both win: probe first.
 pub trait WritableRemote: Send + Sync {
-    /// Whether an object of this key can be made, which the store takes for no other one.
+    /// Whether an object of this key can be made that the store does not confuse with another.
     fn takes(&self, _key: &str) -> bool {
         true
     }
@@ -166,8 +161,8 @@ pub trait WritableRemote: Send + Sync {
         range: Range<u64>,
     ) -> Result<Part>;
 
-    /// Makes an object of all parts, which are in order, and returns its version (without the time
-    /// of the change).
+    /// Makes an object of all parts, in order, and returns its version (without the time of the
+    /// change).
     ///
     /// # Errors
     /// As the [`Condition`] says, and what a request can meet. The parts stay.
@@ -192,15 +187,14 @@ pub trait WritableRemote: Send + Sync {
     /// As the [`Condition`] says, which is not [`Condition::Absent`], and what a request can meet.
     fn delete(&self, key: &str, condition: &Condition) -> Result<()>;
 
-    /// Deletes objects, up to 1,000 by one request, and returns those that are still there with the
-    /// reasons.
+    /// Deletes objects, up to 1,000 by one request, and returns those still there with the reasons.
     ///
     /// # Errors
     /// What a request can meet; some objects may be deleted.
     fn delete_many(&self, keys: &[String]) -> Result<Vec<(String, String)>>;
 
-    /// Tries to make an object `key` with a wrong MD5, and says whether the server refused it. An
-    /// object may be there afterwards.
+    /// Whether the server refuses an object `key` with a wrong MD5. An object may be there
+    /// afterwards.
     ///
     /// # Errors
     /// What a request can meet.
@@ -212,19 +206,19 @@ pub trait WritableRemote: Send + Sync {
     }
 
     /// Whether the SHA-256 in the signature is enough: the server takes an object and a part with
-    /// it and without MD5, and refuses them when it is not that of their body. Tried with the key
-    /// of an upload and its first part; an object may be there afterwards.
+    /// it and without MD5, and refuses them with a wrong one. Tried with the key of an upload and
+    /// its first part; an object may be there afterwards.
     ///
     /// # Errors
     /// [`Unsupported`](crate::Error::Unsupported) unless [`Self::signs_bodies`], and where the
     /// server wants an MD5; what a request can meet.
     fn compares_signed_hashes(&self, upload: &Upload) -> Result<bool>;
 
-    /// Whether the server was seen to compare signed hashes: then bodies need no MD5 beside them.
+    /// Sets whether the server compares signed hashes: then bodies need no MD5 beside them.
     fn trust_signed_hashes(&self, _compares: bool) {}
 
-    /// Asks for the bytes of an object under a condition that fails, and says whether the server
-    /// refused. [`Remote::fetch`](crate::Remote::fetch) does not rely on it.
+    /// Whether the server refuses a GET under a condition that fails.
+    /// [`Remote::fetch`](crate::Remote::fetch) does not rely on it.
     ///
     /// # Errors
     /// What a request can meet.

@@ -1,6 +1,5 @@
-//! XML of servers: a tree that is as small as its bounds, without entities of its own.
-//!
-//! Names are taken without their prefix: servers disagree about name spaces.
+//! XML of servers as a bounded tree, without entities of its own. Names have no prefix: servers
+//! disagree about name spaces.
 
 use quick_xml::XmlVersion;
 use quick_xml::events::Event;
@@ -8,26 +7,21 @@ use quick_xml::reader::Reader;
 
 /// What some servers begin with, which is no part of the document.
 const MARK: char = '\u{feff}';
-/// Elements inside elements.
 const DEPTH_MAX: usize = 16;
 /// Elements of a document: six for each of 5,000 objects, four times over.
 const ELEMENTS_MAX: usize = 200_000;
 
-/// An element: its name, its text, and those inside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Element {
-    /// Without a prefix.
     pub name: String,
     /// Whether an attribute says that its text is encoded (`Encoded="true"`, of Azure).
     pub is_encoded: bool,
-    /// All text directly inside it, as it is.
+    /// All text directly inside it.
     pub text: String,
-    /// Elements inside it, in order.
     pub inner: Vec<Element>,
 }
 
 impl Element {
-    /// The first element of a name inside this one.
     pub(crate) fn first(&self, name: &str) -> Option<&Element> {
         self.inner.iter().find(|element| element.name == name)
     }
@@ -37,7 +31,6 @@ impl Element {
         self.first(name).map_or("", |element| &element.text)
     }
 
-    /// All elements of a name inside this one.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.inner
             .iter()
@@ -48,7 +41,7 @@ impl Element {
 /// Parses a document.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// What is wrong with it.
 pub(crate) fn parse(body: &[u8]) -> Result<Element, String> {
     let text = std::str::from_utf8(body).map_err(|_| "it is not UTF-8".to_owned())?;
     let text = text.trim_start_matches(MARK);
@@ -116,7 +109,6 @@ fn predefined(name: &str) -> Option<char> {
     }
 }
 
-/// Text as an element holds it.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
@@ -135,18 +127,13 @@ pub(crate) fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What an error of a store says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// The code.
     pub code: String,
-    /// For people.
     pub message: String,
-    /// The region of the bucket.
     pub region: Option<String>,
 }
 
-/// The error that a body is, if it is one.
 pub(crate) fn error(body: &[u8]) -> Option<Said> {
     let start = body.strip_prefix(MARK.to_string().as_bytes());
     let start = start.unwrap_or(body).trim_ascii_start();

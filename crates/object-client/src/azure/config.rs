@@ -1,5 +1,4 @@
-//! Where an account is, and what opens it: options, then the environment, as the tools of Azure
-//! have it.
+//! Where an account is, and what opens it: options, then the environment, as Azure's tools have it.
 //!
 //! ```text
 //!   ?account= ?endpoint= ?key-file=      a key, a signature (SAS) or a connection string
@@ -17,7 +16,7 @@ use crate::location::Origin;
 use crate::lookup;
 use crate::options::Options;
 
-/// The account of the emulator, which is the same everywhere and no secret.
+/// The account of the emulator, the same everywhere and no secret.
 const EMULATED: [(&str, &str); 3] = [
     ("AccountName", "devstoreaccount1"),
     (
@@ -32,18 +31,16 @@ const ACCOUNT_BYTES_MAX: usize = 64;
 /// Where the containers of an account are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The server.
     pub origin: Origin,
-    /// What stands before the container, with a slash in front, or nothing.
+    /// What stands before the container: nothing, or a path without a slash at its end.
     pub path: String,
 }
 
-/// What is settled before anything is asked.
+/// What is settled before the first request.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// Where.
     pub place: Place,
-    /// What opens it; without, a token is looked for.
+    /// What opens it; `None`: a token is looked for.
     pub access: Option<Access>,
 }
 
@@ -83,7 +80,6 @@ impl Connection {
         named.or_else(|| account_of(&self.get("BlobEndpoint")?))
     }
 
-    /// What it holds beside names.
     fn held(&self) -> Option<Held> {
         let signature = || self.get("SharedAccessSignature").map(Held::Signature);
         self.get("AccountKey").map(Held::Key).or_else(signature)
@@ -116,7 +112,6 @@ fn account_of(endpoint: &str) -> Option<String> {
     (!found.is_empty()).then(|| found.to_owned())
 }
 
-/// What a file or a variable holds.
 enum Held {
     Key(String),
     Signature(String),
@@ -177,7 +172,6 @@ impl Settings {
         Self::of(options, variable)
     }
 
-    /// The same of an environment that is given.
     fn of(options: &Options, variable: impl Fn(&str) -> Option<String>) -> Result<Self> {
         let storage = |name: &str| variable(&format!("AZURE_STORAGE_{name}"));
         let held = options.key_file.as_ref().map(|path| {
@@ -235,7 +229,6 @@ impl Settings {
     }
 }
 
-/// What variables hold beside a connection string.
 fn of_variables(storage: impl Fn(&str) -> Option<String>) -> Option<Held> {
     let signature = || storage("SAS_TOKEN").map(Held::Signature);
     storage("KEY").map(Held::Key).or_else(signature)
@@ -246,8 +239,8 @@ fn is_account(name: &str) -> bool {
     !name.is_empty() && name.len() <= ACCOUNT_BYTES_MAX && name.bytes().all(is_right)
 }
 
-/// An endpoint, behind which the account stands where the name of the host does not have it, as
-/// with an emulator.
+/// An endpoint, with the account in its path where the host's name does not have it, as with an
+/// emulator.
 fn place(endpoint: &str, account: Option<&str>, in_path: Option<bool>) -> Result<Place> {
     let (origin, path) = Origin::parse(endpoint)?;
     let path = path.split(['?', '#']).next().unwrap_or("");

@@ -14,16 +14,14 @@ use crate::lookup;
 use crate::options::Options;
 use crate::transport::Transport;
 
-/// What a request is opened by.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Nothing: containers that all may read.
+    /// Nothing: for containers that all may read.
     Anonymous,
-    /// The key of the account, by which the request is signed.
+    /// The account's key, which signs requests.
     Key(Arc<SharedKey>),
     /// A part of the query, without a question mark.
     Signature(Arc<str>),
-    /// The header `Authorization`.
     Token(HeaderValue),
 }
 
@@ -38,7 +36,6 @@ impl fmt::Debug for Access {
     }
 }
 
-/// Where it comes from.
 pub(crate) struct Credentials {
     given: Option<Access>,
     context: Context,
@@ -46,12 +43,11 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// `given`, or tokens that are looked for.
     pub(crate) fn new(given: Option<Access>, options: &Options) -> Self {
         Self::with(given, OsEnv, lookup::transport(options))
     }
 
-    /// The same with an environment and with connections that are given.
+    /// The same in this environment and over these connections.
     pub(super) fn with(given: Option<Access>, environment: impl Env, transport: Transport) -> Self {
         Self {
             given,
@@ -60,7 +56,6 @@ impl Credentials {
         }
     }
 
-    /// What is good for a while.
     ///
     /// # Errors
     /// [`Error::Denied`](crate::Error::Denied) when there is nothing.
@@ -72,7 +67,7 @@ impl Credentials {
         Ok(Access::Token(token.header()))
     }
 
-    /// Forgets a token that a server refuses, and says whether another may be found.
+    /// Forgets a token that a server refuses; returns whether another may be found.
     pub(crate) fn forget(&self) -> bool {
         self.given.is_none() && self.known.forget()
     }

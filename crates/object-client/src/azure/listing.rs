@@ -1,7 +1,7 @@
 //! Pages of List Blobs.
 //!
-//! A name that XML cannot hold is encoded, and says so. Directories of accounts with a hierarchical
-//! namespace come as prefixes, and as blobs, too: the latter are left out.
+//! A name that XML cannot hold is encoded, and marked so. Directories of accounts with a
+//! hierarchical namespace come as prefixes and also as blobs: the latter are left out.
 
 use std::collections::HashSet;
 
@@ -23,10 +23,10 @@ fn name_of(found: &Element, query: &ListQuery<'_>) -> Result<String, String> {
     Err(format!("{name:?} does not begin with {:?}", query.prefix))
 }
 
-/// The page that an answer is.
+/// The page that a reply holds.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// What is wrong with it.
 pub(crate) fn page(body: &[u8], query: &ListQuery<'_>) -> Result<ListPage, String> {
     let answer = xml::parse(body)?;
     if answer.name != "EnumerationResults" {
@@ -58,7 +58,7 @@ pub(crate) fn page(body: &[u8], query: &ListQuery<'_>) -> Result<ListPage, Strin
         }
     }
     let next = answer.text_of("NextMarker");
-    // A token that repeats would lead to the same page for ever.
+    // A repeated token would lead to the same page for ever.
     if !next.is_empty() && query.token.as_deref() != Some(next) {
         page.next = Some(next.to_owned());
     }

@@ -7,18 +7,17 @@
 //!   metadata    x-ms-meta-NAME, under names that Azure takes (`names`)
 //! ```
 //!
-//! **Keys.** Azure takes `.` and `..` out of paths, and a backslash for a slash: such keys are
-//! refused, as they would be other blobs. Whether a dot at the end of a segment stays is not
+//! **Keys.** Azure resolves `.` and `..` in paths, and takes a backslash for a slash: such keys
+//! would be other blobs, and are refused. Whether a dot at the end of a segment stays is not
 //! documented: such a key is read, and not written.
 //!
-//! **Uploads.** Blocks that are not committed belong to the blob, and all of them go with the next
-//! commit of it by any program; else after a week. So nothing can be given up or listed, and
-//! of two uploads of a key at once the second finds its blocks gone, which is no harm: its
-//! condition would have failed.
+//! **Uploads.** Uncommitted blocks belong to the blob, and vanish with its next commit by any
+//! program, or after a week. So uploads are neither given up nor listed. Of two uploads of a key at
+//! once the second finds its blocks gone, which does no harm: its condition would have failed.
 //!
-//! Weaknesses: directories of accounts with a hierarchical namespace are not made or removed, but
-//! as the blobs `dir/` are; blobs with snapshots are not deleted; a block of another length of name
-//! that another program has left uncommitted lets an upload of that blob fail for a week.
+//! Weaknesses: directories of accounts with a hierarchical namespace are made and removed as the
+//! blobs `dir/` only; blobs with snapshots are not deleted; another program's uncommitted block
+//! whose name has another length makes uploads of that blob fail for a week.
 
 mod config;
 mod credentials;
@@ -48,21 +47,16 @@ use credentials::{Access, Credentials};
 use shared_key::VERSION;
 
 const VERSION_NAME: HeaderName = HeaderName::from_static("x-ms-version");
-/// With what headers of metadata begin.
+/// The prefix of headers of metadata.
 const METADATA: &str = "x-ms-meta-";
-/// Characters of a key, and parts of it between slashes.
 const KEY_CHARACTERS_MAX: usize = 1024;
 const SEGMENTS_MAX: usize = 254;
-/// Entries of a page of a listing.
 const ENTRIES_MAX: u32 = 5000;
-/// Pages in succession that may be empty.
 const EMPTY_PAGES_MAX: u32 = 100;
-/// Bytes of a page of a listing: so many entries with keys of 1,024 characters.
+/// Bytes of a page of a listing: as many entries with keys of 1,024 characters.
 const LIST_BYTES_MAX: usize = 48 * 1024 * 1024;
-/// Bytes of other answers.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// A container.
 pub(crate) struct Container {
     transport: Transport,
     place: Place,
@@ -87,7 +81,7 @@ impl Container {
         }
     }
 
-    /// The target of a path behind the endpoint, encoded.
+    /// The target of an encoded path behind the endpoint.
     fn target(&self, path: &str, query: &[(&str, &str)]) -> Target {
         let mut path_and_query = format!("{}/{}{path}", self.place.path, self.name);
         if !query.is_empty() {
@@ -100,7 +94,6 @@ impl Container {
         }
     }
 
-    /// The target of an object.
     fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
         let characters = key.chars().count();
         if !(1..=KEY_CHARACTERS_MAX).contains(&characters) {
@@ -119,7 +112,6 @@ impl Container {
         Ok(self.target(&format!("/{}", percent::path(key)), query))
     }
 
-    /// The target of an object that is to be made.
     fn made(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
         if key.split('/').any(|part| part.ends_with('.')) {
             let text = "in a key of Azure no part ends with a dot";
@@ -128,7 +120,7 @@ impl Container {
         self.object(key, query)
     }
 
-    /// Refuses to show a token, which opens more than this container, where others may listen.
+    /// Refuses to send a token, which opens more than this container, without TLS.
     fn check_secret(&self) -> Result<()> {
         let origin = &self.place.origin;
         let host = origin.host.trim_start_matches('[').trim_end_matches(']');
@@ -203,7 +195,7 @@ impl Service for Container {
         Ok(())
     }
 
-    /// That a token has expired.
+    /// Learns that a token has expired.
     fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
         let codes = [
             "AuthenticationFailed",
@@ -216,8 +208,8 @@ impl Service for Container {
     fn answered(&self, _call: &Call, _tried: &Call) {}
 }
 
-/// Not a directory, which accounts with a hierarchical namespace show as a blob without bytes, and
-/// other programs make as one in other accounts.
+/// Leaves out directories, which accounts with a hierarchical namespace, and some programs
+/// elsewhere, show as blobs without bytes.
 fn is_object(key: &str, info: ObjectInfo) -> Result<ObjectInfo> {
     let is_mark = |(name, value): &(String, Vec<u8>)| {
         name.eq_ignore_ascii_case("hdi_isfolder") && value.eq_ignore_ascii_case(b"true")
@@ -249,7 +241,7 @@ impl Store for Container {
         Ok(Some((is_object(key, info)?, bytes)))
     }
 
-    /// A page that has something, or the last one: a page may be empty and not the last.
+    /// A page that has something, or the last one: other pages may be empty.
     async fn list(&self, query: &ListQuery<'_>) -> Result<ListPage> {
         let mut query = query.clone();
         for _ in 0..EMPTY_PAGES_MAX {

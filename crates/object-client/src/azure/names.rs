@@ -1,5 +1,5 @@
-//! Names of metadata that Azure takes, for all names: those of C#, letters, digits and underscores,
-//! without a digit in front.
+//! Names of metadata that Azure takes, for all names. Azure takes names of C#: letters, digits and
+//! underscores, without a digit in front.
 //!
 //! ```text
 //!   mode, uid, mtime    as they are
@@ -7,16 +7,15 @@
 //!   my_2dname           my_5f2dname          what looks so already: 5f between
 //! ```
 //!
-//! Names that others have given are the same after a change, whatever they are: the rule is one to
-//! one. Names of headers are in lower case.
+//! The rule is one to one: names that others gave are the same after a change. Names of headers are
+//! in lower case.
 
-/// Whether Azure takes a byte at a place of a name.
 fn is_taken(byte: u8, is_first: bool) -> bool {
     byte == b'_' || byte.is_ascii_lowercase() || (byte.is_ascii_digit() && !is_first)
 }
 
-/// The byte that two digits stand for, where they are such a code: of a byte of names of headers
-/// (RFC 9110, 5.6.2) that Azure does not take.
+/// The byte that two digits stand for, if it is one of a header's name (RFC 9110, 5.6.2) that Azure
+/// does not take.
 fn coded(digits: &[u8], is_first: bool) -> Option<u8> {
     let digits = std::str::from_utf8(digits.get(..2)?).ok()?;
     let byte = u8::from_str_radix(digits, 16).ok()?;
@@ -28,7 +27,7 @@ fn coded(digits: &[u8], is_first: bool) -> Option<u8> {
     (is_lower && is_coded).then_some(byte)
 }
 
-/// What stands behind an underscore: so many times `5f`, and then a code.
+/// What stands behind an underscore: how many times `5f`, and then a code.
 fn code_behind(rest: &[u8], is_first: bool) -> Option<(usize, u8)> {
     let mut times = 0;
     let mut rest = rest;
@@ -41,7 +40,6 @@ fn code_behind(rest: &[u8], is_first: bool) -> Option<(usize, u8)> {
     }
 }
 
-/// The name in Azure.
 pub(crate) fn to_azure(name: &str) -> String {
     let mut text = String::with_capacity(name.len() + 8);
     for (at, byte) in name.bytes().enumerate() {
@@ -59,7 +57,6 @@ pub(crate) fn to_azure(name: &str) -> String {
     text
 }
 
-/// The name that it stands for.
 pub(crate) fn from_azure(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     let mut rest = name.as_bytes();
@@ -74,7 +71,7 @@ pub(crate) fn from_azure(name: &str) -> String {
             }
             Some(_) => {
                 text.push('_');
-                // One of them was put there; the others stand for themselves.
+                // One of them was inserted; the others stand for themselves.
                 rest = behind.get(2..).unwrap_or_default();
                 let times = rest.chunks(2).take_while(|digits| *digits == b"5f").count();
                 let kept = rest.get(..times * 2 + 2).unwrap_or_default();

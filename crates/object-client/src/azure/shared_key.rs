@@ -1,5 +1,5 @@
-//! The key of an account, and what it signs: requests ("Authorize with Shared Key"), and addresses
-//! from which the store itself reads ("Create a service SAS").
+//! The key of an account, and what it signs: requests ("Authorize with Shared Key"), and URLs from
+//! which the store itself reads ("Create a service SAS").
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,10 +21,9 @@ use crate::transport::{Call, Sign};
 /// The version of the API.
 pub(crate) const VERSION: &str = "2024-11-04";
 const DATE: HeaderName = HeaderName::from_static("x-ms-date");
-/// How long an address may be read.
+/// How long such a URL is valid.
 const SOURCE_TIME: Duration = Duration::from_secs(3600);
 
-/// The key of an account.
 #[derive(PartialEq, Eq)]
 pub(crate) struct SharedKey {
     account: String,
@@ -38,7 +37,7 @@ impl fmt::Debug for SharedKey {
 }
 
 impl SharedKey {
-    /// Of a key in base 64, if it is that.
+    /// A key by its base 64; `None` if the text is not that.
     pub(crate) fn new(account: &str, key: &str) -> Option<Self> {
         let key = STANDARD.decode(key.trim()).ok()?;
         (!key.is_empty()).then(|| Self {
@@ -56,7 +55,7 @@ impl SharedKey {
         let until = date::zulu(now + SOURCE_TIME);
         let resource = format!("/blob/{}/{container}/{key}", self.account);
         // Permission, times, resource; identifier, addresses, protocol; version, kind; snapshot,
-        // scope of encryption, and five headers of the answer.
+        // scope of encryption, and five headers of the reply.
         let text = format!("r\n\n{until}\n{resource}\n\n\n\n{VERSION}\nb\n\n\n\n\n\n\n");
         let signature = self.signature(text.as_bytes());
         percent::query(&[
@@ -68,7 +67,6 @@ impl SharedKey {
         ])
     }
 
-    /// What is signed of a request.
     fn text(&self, call: &Call, headers: &HeaderMap) -> Vec<u8> {
         let mut text = format!("{}\n", call.method).into_bytes();
         let mut add = |value: &[u8]| {
@@ -79,7 +77,7 @@ impl SharedKey {
         add(of(&CONTENT_ENCODING));
         add(of(&CONTENT_LANGUAGE));
         let length = call.body_bytes();
-        // It is left out where it is 0, and the date where it stands among the others.
+        // A length of 0 is left out, and so is the date, which is among the others.
         add(if length == 0 {
             String::new()
         } else {
@@ -113,7 +111,7 @@ impl SharedKey {
         text
     }
 
-    /// Account, path, and what the query asks for, decoded.
+    /// Account, path, and the decoded parameters of the query.
     fn resource(&self, call: &Call) -> String {
         let whole = &call.target.path_and_query;
         let (path, query) = whole.split_once('?').unwrap_or((whole, ""));
@@ -133,8 +131,8 @@ impl SharedKey {
     }
 }
 
-/// By what the service sorts headers, as its language does it: hyphens weigh nothing, an underscore
-/// less than digits, and those less than letters.
+/// The order of headers at the service, which is that of a language: hyphens weigh nothing, an
+/// underscore less than digits, and those less than letters.
 fn place_of(name: &str) -> (Vec<u8>, &str) {
     let weight = |byte| if byte == b'_' { b'!' } else { byte };
     let bytes = name.bytes().filter(|byte| *byte != b'-');

@@ -1,4 +1,4 @@
-//! Tokens of Microsoft Entra, from where the tools of Azure have them:
+//! Tokens of Microsoft Entra, from the same places as the tools of Azure:
 //!
 //! ```text
 //!   AZURE_CLIENT_ID, _TENANT_ID, _CLIENT_SECRET          an application
@@ -8,9 +8,9 @@
 //!   az account get-access-token                          a person
 //! ```
 //!
-//! The first that is there gives the token. The library that does the same (reqsign-azure-storage)
-//! brings a second implementation of each hash and of RSA with it, which applications that prove
-//! themselves by a certificate need: those are not known here.
+//! The first place that is set up gives the token. The library reqsign-azure-storage does the same,
+//! but brings a second implementation of each hash and of RSA, for applications that prove
+//! themselves by a certificate: those are not known here.
 
 use std::fmt::Write as _;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -31,12 +31,10 @@ const SCOPE: &str = "https://storage.azure.com/.default";
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 const MACHINE: &str = "http://169.254.169.254/metadata/identity/oauth2/token";
 const ASSERTION: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
-/// How long one is believed that does not say when it ends.
+/// How long a token without an end is believed.
 const UNSAID: Duration = Duration::from_secs(420);
-/// Characters of a server's text that people are shown.
 const SHOWN_MAX: usize = 200;
 
-/// A token, and until when it is good.
 #[derive(Clone)]
 pub(crate) struct Token {
     header: HeaderValue,
@@ -50,12 +48,11 @@ impl Ends for Token {
 }
 
 impl Token {
-    /// The header `Authorization`.
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
     }
 
-    /// Of an answer, in which times are numbers or texts of digits.
+    /// Of a reply, in which times are numbers or texts of digits.
     fn of(answer: &[u8], now: SystemTime) -> Option<Self> {
         let answer: Value = serde_json::from_slice(answer).ok()?;
         let token = answer
@@ -70,7 +67,7 @@ impl Token {
         let seconds = |name: &str| {
             let value = answer.get(name)?;
             let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
-            // Beyond a year it makes no difference.
+            // Bounded, as sums of times may overflow.
             number.map(|number| Duration::from_secs(number.min(1 << 40)))
         };
         let at = seconds("expires_on").map(|since| UNIX_EPOCH + since);
@@ -85,10 +82,9 @@ impl Token {
 /// What a place gave: a token, or nothing where there is no such place.
 type Found = std::result::Result<Option<Token>, String>;
 
-/// Looks for a token.
 ///
 /// # Errors
-/// [`Error::Denied`] when there is none, with the reasons of all places that were tried.
+/// [`Error::Denied`] when there is none, with the reasons of all places.
 pub(crate) async fn find(context: &Context) -> Result<Token> {
     let mut reasons = String::new();
     let mut refused = |place: &str, reason: &str| {
@@ -104,7 +100,7 @@ pub(crate) async fn find(context: &Context) -> Result<Token> {
             Ok(None) => {}
             Err(reason) => {
                 refused(place, &reason);
-                // What was set up and fails is not replaced by something else.
+                // A place that was set up and fails is not replaced by another.
                 return Err(Error::Denied(denied(&reasons)));
             }
         }
@@ -148,7 +144,7 @@ async fn of_workload(context: &Context) -> Found {
     of_authority(context, &pairs).await
 }
 
-/// Shows the authority what an application proves itself by.
+/// Shows the authority an application's proof.
 async fn of_authority(context: &Context, proof: &[(&str, &str)]) -> Found {
     let (tenant, client) = (
         context.env_var("AZURE_TENANT_ID"),
@@ -226,7 +222,7 @@ async fn of_tool(context: &Context) -> Found {
     token.map(Some).ok_or_else(|| "it gave no token".to_owned())
 }
 
-/// The token of an answer, or what the server says instead.
+/// The token of a reply, or the server's reason.
 async fn asked(
     context: &Context,
     request: std::result::Result<Request<Bytes>, hyper::http::Error>,

@@ -1,5 +1,5 @@
-//! Blobs of blocks: new ones are sent, unchanged ones copied inside Azure from the address of the
-//! blob that has them.
+//! Blobs of blocks: new ones are sent, unchanged ones copied inside Azure from the URL of the blob
+//! that has them.
 //!
 //! ```text
 //!   name of a block = base 64 of ( 32 digits: the upload | 8 digits: the part )
@@ -30,13 +30,12 @@ use crate::transport::{Call, Target};
 use crate::version::Version;
 use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
 
-/// How long Azure may be silent while it copies a block, or puts many together.
+/// How long Azure may be silent while it copies a block, or joins many.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Bytes of a URL that is copied from.
+/// Bytes of the URL of a source.
 const SOURCE_BYTES_MAX: usize = 2048;
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 
-/// The name of a block, and where it goes.
 fn block(container: &Container, upload: &Upload, number: u32) -> Result<(String, Target)> {
     Part::check_number(number)?;
     let name = STANDARD.encode(format!("{}{number:08}", upload.id));
@@ -45,7 +44,7 @@ fn block(container: &Container, upload: &Upload, number: u32) -> Result<(String,
     Ok((name, target))
 }
 
-/// The headers that name the bytes to be copied, and by which Azure may read them.
+/// The headers that name the source, and let Azure read it.
 async fn source(call: &mut Call, container: &Container, key: &str) -> Result<()> {
     let target = container.object(key, &[])?;
     let mut url = format!("{}{}", target.origin.url(), target.path_and_query);
@@ -83,7 +82,7 @@ fn list_of(parts: &[Part]) -> Result<String> {
         }
         last = part.number;
         if part.length_bytes > 0 {
-            // Of letters, digits and what base 64 has beside.
+            // Letters, digits and other characters of base 64.
             text.push_str(&format!("<Uncommitted>{}</Uncommitted>", part.etag));
         }
     }
@@ -91,7 +90,6 @@ fn list_of(parts: &[Part]) -> Result<String> {
     Ok(text)
 }
 
-/// Why the blocks of an upload are gone.
 async fn taken(container: &Container, key: &str, wanted: &Condition) -> Error {
     match (container.head(key).await, wanted) {
         (Ok(_), Condition::Absent) => Error::Exists,
@@ -169,8 +167,8 @@ impl Uploads for Container {
         })
     }
 
-    /// Commits the blocks of an upload. When the second try of a commit finds none, the first one
-    /// has done it, or another commit has taken them away.
+    /// Commits the blocks of an upload. When a second try finds no blocks, the first one has
+    /// committed them, or another commit took them away.
     async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
@@ -199,7 +197,7 @@ impl Uploads for Container {
         let answer = match settled {
             Ok(Settled::Answered(answer)) => answer,
             Ok(Settled::Made(version)) => return Ok(version),
-            // The blocks went with the commit of another upload, which the condition may be about.
+            // They went with the commit of another upload, which the condition may be about.
             Err(Error::NotFound) if is_gone => return Err(taken(self, key, wanted).await),
             Err(error) => return Err(error),
         };

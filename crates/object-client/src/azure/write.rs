@@ -1,6 +1,5 @@
-//! Blobs as a whole: Put Blob and Delete Blob, under a condition.
-//!
-//! Each body goes with its MD5, which Azure compares, and tells again in its answer.
+//! Blobs as a whole: Put Blob and Delete Blob, under a condition. Each body goes with its MD5,
+//! which Azure compares and returns.
 
 use std::sync::Arc;
 
@@ -25,11 +24,9 @@ use crate::version::{Version, quoted};
 use crate::writable::{Condition, Metadata};
 
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-type");
-/// Deletes at once. Azure takes many by one request, each of which would have to be signed by
-/// itself.
+/// Deletes at once. In a batch each of them would have to be signed by itself.
 const DELETES_MAX: usize = 16;
 
-/// A request to make a blob.
 fn to_put(container: &Container, key: &str) -> Result<Call> {
     let mut call = Call::new(Kind::Put, Method::PUT, container.made(key, &[])?);
     let block_blob = HeaderValue::from_static("BlockBlob");
@@ -37,7 +34,7 @@ fn to_put(container: &Container, key: &str) -> Result<Call> {
     Ok(call)
 }
 
-/// Metadata that Azure takes: headers of ASCII, which are signed as text.
+/// Refuses metadata that Azure does not take: headers are signed as ASCII.
 pub(crate) fn check(metadata: &Metadata) -> Result<()> {
     match metadata.iter().find(|(_, value)| !value.is_ascii()) {
         None => Ok(()),
@@ -48,13 +45,12 @@ pub(crate) fn check(metadata: &Metadata) -> Result<()> {
     }
 }
 
-/// Whether an answer is about other bytes than those with this MD5, if it says.
+/// Whether a reply names other bytes than those with this MD5.
 pub(crate) fn names_others(head: &Head, md5: &str) -> bool {
     let named = head.text(&MD5).and_then(|text| STANDARD.decode(text).ok());
     named.is_some_and(|digest| hex(&digest) != md5)
 }
 
-/// The version that an answer names.
 pub(crate) fn version(answer: &Answer, length_bytes: u64) -> Option<Version> {
     let etag = answer.head.text(&ETAG).and_then(quoted)?;
     Some(Version::made(etag, length_bytes))
@@ -98,7 +94,7 @@ impl WholeObjects for Container {
         condition(&mut call.headers, wanted)?;
         let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
         let is_refused = ended.result.as_ref().err() == Some(&Error::Changed);
-        // What is not there is another version, too, as Azure says it.
+        // Azure reports an absent object as another version, too.
         if is_refused && self.head(key).await == Err(Error::NotFound) {
             return if ended.is_unclear {
                 Ok(())

@@ -1,8 +1,8 @@
-//! Many deletes by one request: a body of parts, each of which is a request, and an answer of
-//! parts, each of which is an answer.
+//! Many deletes by one request: its body is of parts that are requests, and its reply of parts that
+//! are replies.
 //!
-//! What an answer does not say clearly is not believed: the caller deletes the rest one by one, and
-//! learns there why it stays.
+//! An unclear reply is not believed: the caller deletes the rest one by one, and so gets the
+//! reasons.
 
 use std::collections::HashSet;
 
@@ -17,10 +17,8 @@ use crate::service::{Wanted, exchange};
 use crate::settle::token;
 use crate::transport::Call;
 
-/// Requests in one, by Google's rule.
 pub(crate) const CALLS_MAX: usize = 100;
 
-/// Deletes objects, and returns those that are gone.
 pub(crate) async fn delete(bucket: &Bucket, keys: &[String]) -> Result<Vec<String>> {
     let boundary = token()?;
     let mut body = String::new();

@@ -1,12 +1,10 @@
-//! Tokens: by the chain of Application Default Credentials (the file that
+//! Tokens by the chain of Application Default Credentials (the file that
 //! `GOOGLE_APPLICATION_CREDENTIALS` names, that of gcloud, the metadata server), by the library
-//! reqsign. A file may be that of a service account, of a user, of a workload identity or of an
-//! impersonation.
+//! reqsign. A file may be of a service account, a user, a workload identity or an impersonation.
 //!
 //! A token goes to no server without TLS.
 //!
-//! Weaknesses: `token_uri` of a file is not looked at; a file of gcloud that is damaged counts as
-//! none.
+//! Weaknesses: `token_uri` of a file is ignored; a damaged file of gcloud counts as none.
 
 use std::time::Duration;
 
@@ -24,7 +22,6 @@ use crate::lookup;
 use crate::options::Options;
 use crate::transport::Transport;
 
-/// A token that was found.
 #[derive(Clone)]
 struct Held(Token);
 
@@ -34,11 +31,8 @@ impl Ends for Held {
     }
 }
 
-/// Where tokens come from.
 pub(crate) struct Credentials {
-    /// The file that a variable names.
     named: EnvCredentialProvider,
-    /// What is looked at without one.
     others: DefaultCredentialProvider,
     context: Context,
     known: Kept<Held>,
@@ -49,7 +43,7 @@ impl Credentials {
         Self::with(OsEnv, lookup::transport(options))
     }
 
-    /// The same with an environment and with connections that are given.
+    /// The same in this environment and over these connections.
     pub(crate) fn with(environment: impl Env, transport: Transport) -> Self {
         Self {
             named: EnvCredentialProvider::new(),
@@ -59,7 +53,6 @@ impl Credentials {
         }
     }
 
-    /// The header of a token that is good for a while.
     ///
     /// # Errors
     /// [`Error::Denied`] when there is none.
@@ -79,7 +72,7 @@ impl Credentials {
             let text = format!("no token of Google: {error}; give {how}");
             Error::Denied(one_line(&text))
         };
-        // A file that is named and of no use is not passed over, as the chain would.
+        // A named file that is of no use is an error; the chain would skip it.
         let named = self.named.provide_credential(&self.context).await;
         let mut found = named.map_err(refused)?;
         if found.is_none() {
@@ -102,7 +95,7 @@ impl Credentials {
             .ok_or_else(|| Error::Denied(format!("no token of Google: give {how}")))
     }
 
-    /// Forgets a token that a server refuses, and says whether another may be found.
+    /// Forgets a token that a server refuses; returns whether another may be found.
     pub(crate) fn forget(&self) -> bool {
         self.known.forget()
     }

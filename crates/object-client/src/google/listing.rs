@@ -13,16 +13,14 @@ use crate::remote::{ListPage, ListQuery, ListedObject};
 use crate::service::{Wanted, exchange};
 use crate::transport::Call;
 
-/// Entries of a page; Google gives no more.
 const PAGE_ENTRIES_MAX: u32 = 1000;
 /// Bytes of a page: 1,000 objects with 8 KiB of metadata and keys of 1,024 bytes.
 const LIST_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Pages of a list that is wanted as a whole.
+/// Pages of a list that is wanted whole.
 const PAGES_MAX: usize = 1_000;
 const FIELDS: &str = "nextPageToken,prefixes,items(name,size,generation,updated,contentEncoding)";
 const FIELDS_OF_PARTS: &str = "nextPageToken,items(name,metadata,timeCreated)";
 
-/// The answer to a request for a page.
 async fn asked(bucket: &Bucket, pairs: &[(&str, &str)]) -> Result<(Call, Value)> {
     let call = Call::new(Kind::List, hyper::Method::GET, bucket.objects(pairs));
     let ended = exchange(bucket, &call, Wanted::Body(LIST_BYTES_MAX)).await;
@@ -38,7 +36,6 @@ async fn asked(bucket: &Bucket, pairs: &[(&str, &str)]) -> Result<(Call, Value)>
     Ok((call, document))
 }
 
-/// A page.
 pub(crate) async fn list(bucket: &Bucket, query: &ListQuery<'_>) -> Result<ListPage> {
     let wanted = query.page_entries_max.clamp(1, PAGE_ENTRIES_MAX);
     let wanted = wanted.to_string();
@@ -61,7 +58,6 @@ pub(crate) async fn list(bucket: &Bucket, query: &ListQuery<'_>) -> Result<ListP
     })
 }
 
-/// The page that a document is.
 fn page(document: &Value, query: &ListQuery<'_>) -> std::result::Result<ListPage, String> {
     let below = |key: &str| {
         if key.starts_with(query.prefix) {
@@ -83,7 +79,7 @@ fn page(document: &Value, query: &ListQuery<'_>) -> std::result::Result<ListPage
             page.prefixes.push(prefix);
         }
     }
-    // A token that repeats would lead to the same page for ever.
+    // A repeated token would lead to the same page for ever.
     let next = text_of(document, "nextPageToken");
     if !next.is_empty() && query.token.as_deref() != Some(next) {
         page.next = Some(next.to_owned());
@@ -91,8 +87,8 @@ fn page(document: &Value, query: &ListQuery<'_>) -> std::result::Result<ListPage
     Ok(page)
 }
 
-/// Descriptions of at most `objects_max` objects below a prefix, each with its name, its metadata
-/// and when it was made.
+/// Descriptions of at most `objects_max` objects below a prefix: name, metadata and time of
+/// creation.
 pub(crate) async fn below(bucket: &Bucket, prefix: &str, objects_max: usize) -> Result<Vec<Value>> {
     let mut found = Vec::new();
     let mut token = String::new();

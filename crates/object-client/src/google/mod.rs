@@ -1,11 +1,10 @@
 //! A bucket of Google Cloud Storage, by its JSON API.
 //!
-//! What names a version is its generation ([`resource`]); conditions are `ifGenerationMatch`.
+//! A version is named by its generation ([`resource`]); conditions are `ifGenerationMatch`.
 //!
-//! Weaknesses: a change of metadata alone leaves the generation as it is, and another writer's is
-//! replaced unseen by the next change of the object; generations of buckets that keep several are
-//! not looked at; folders of buckets with a hierarchical namespace are not made, only shown where
-//! they hold objects.
+//! Weaknesses: a change of metadata alone keeps the generation, so another writer's is replaced
+//! unseen by the next change of the object; only the newest generation is looked at; folders of
+//! buckets with a hierarchical namespace are not made, and shown only where they hold objects.
 
 mod batch;
 mod credentials;
@@ -34,27 +33,21 @@ use crate::transport::{Call, Head, Target, Transport};
 use crate::version::Version;
 use credentials::Credentials;
 
-/// Bytes of a key.
 const KEY_BYTES_MAX: usize = 1024;
-/// Bytes of answers but listings.
 const ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// How long a server may be silent while it composes objects.
 const COMPOSE_PATIENCE: Duration = Duration::from_secs(300);
 const ENDPOINT: &str = "https://storage.googleapis.com";
-/// What Google's libraries look at: a server to be asked instead, without a token.
+/// The variable of Google's libraries for a server to be asked instead, without a token.
 const EMULATOR: &str = "STORAGE_EMULATOR_HOST";
 
-/// Where buckets are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Endpoint {
     origin: Origin,
-    /// Path without a slash at its end.
     base: String,
     is_anonymous: bool,
 }
 
 impl Endpoint {
-    /// By options, then by the environment.
     fn find(options: &Options, emulator: Option<&str>) -> Result<Self> {
         let emulator = emulator.filter(|host| !host.is_empty() && options.endpoint.is_none());
         let url = match (&options.endpoint, emulator) {
@@ -80,7 +73,6 @@ impl Endpoint {
     }
 }
 
-/// A bucket.
 pub(crate) struct Bucket {
     transport: Transport,
     endpoint: Endpoint,
@@ -88,10 +80,10 @@ pub(crate) struct Bucket {
     /// Of the URL: where parts of objects go.
     prefix: String,
     credentials: Option<Credentials>,
-    /// Whether the server has answered right once: before, a missing object may mean that there is
-    /// no bucket.
+    /// Whether the server has replied right once: before, a missing object may mean a missing
+    /// bucket.
     is_proven: AtomicBool,
-    /// Whether the server removes what it composes an object of, as Google does.
+    /// Whether the server removes the sources of a compose, as Google does.
     removes_sources: AtomicBool,
 }
 
@@ -140,12 +132,10 @@ impl Bucket {
         }
     }
 
-    /// The target of the list of objects.
     fn objects(&self, query: &[(&str, &str)]) -> Target {
         self.target(&format!("/storage/v1/b/{}/o", self.name), query)
     }
 
-    /// The target of an object, or with what follows it.
     fn below(&self, key: &str, behind: &str, query: &[(&str, &str)]) -> Result<Target> {
         check_key(key)?;
         let (name, key) = (&self.name, percent::component(key));
@@ -160,7 +150,6 @@ impl Bucket {
         self.below(key, "/compose", query)
     }
 
-    /// The target of a new object, whose key is in the query.
     fn upload(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
         check_key(key)?;
         let path = format!("/upload/storage/v1/b/{}/o", self.name);
@@ -171,14 +160,12 @@ impl Bucket {
         self.target("/batch/storage/v1", &[])
     }
 
-    /// What a list that is not found means.
     fn is_missing(&self) -> Error {
         let Endpoint { origin, base, .. } = &self.endpoint;
         let (url, name) = (origin.url(), &self.name);
         Error::Invalid(format!("{url}{base}: there is no bucket {name}"))
     }
 
-    /// Whether the bucket is not there, or only the object.
     async fn why_not_found(&self, key: &str) -> Error {
         let query = ListQuery {
             prefix: key,
@@ -193,7 +180,7 @@ impl Bucket {
         }
     }
 
-    /// Whether the server has removed a part with the compose that used it.
+    /// Whether the server removed a part with the compose that used it.
     async fn removes_sources(&self, part: &str) -> Result<bool> {
         if self.removes_sources.load(Ordering::Relaxed) {
             return Ok(true);
@@ -237,7 +224,7 @@ impl Service for Bucket {
         Ok(())
     }
 
-    /// That a token has expired, or was taken back.
+    /// Learns that a token has expired, or was taken back.
     fn learn(&self, _call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
         let credentials = self.credentials.as_ref();
         let credentials = credentials.filter(|_| refusal.is_unauthenticated);
@@ -266,7 +253,7 @@ impl Service for Bucket {
         let stored = stored.map_or(sent, is_gzip);
         let generation = head.named("x-goog-generation");
         let generation = generation.and_then(|number| number.parse().ok());
-        // What was unpacked on the way has no name.
+        // Bytes unpacked on the way are of no version.
         let generation = generation.filter(|_| sent == stored);
         let tag = generation.map(|generation| resource::tag(generation, stored));
         head.headers.remove(ETAG);

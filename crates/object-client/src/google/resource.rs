@@ -1,14 +1,13 @@
 //! Objects as the JSON API describes them, and what names their versions.
 //!
-//! A version is a *generation*: a number that each change of an object's bytes makes anew, and
-//! that no two versions share, also when the same bytes come back. The ETag of Google changes with
-//! metadata, too, and is the MD5 at other servers of this kind; so the tag of a [`Version`] is made
-//! of the generation:
+//! A version is a *generation*: a number that is new with each change of an object's bytes, also
+//! when the same bytes come back. Google's ETag changes with metadata, too, and is the MD5 at other
+//! servers of this kind; so the tag of a [`Version`] is made of the generation:
 //!
 //! ```text
 //!   "1796007968583094"        an object as any other
-//!   "1796007968583094-gzip"   stored with Content-Encoding: gzip: Google unpacks it on the way,
-//!                             unless the request takes gzip
+//!   "1796007968583094-gzip"   stored with Content-Encoding: gzip, which Google unpacks unless
+//!                             the request takes gzip
 //! ```
 
 use serde_json::Value;
@@ -20,12 +19,10 @@ use crate::remote::ObjectInfo;
 use crate::version::Version;
 use crate::writable::Metadata;
 
-/// What is wanted of a description.
 pub(crate) const FIELDS: &str = "name,size,generation,updated,contentType,contentEncoding,\
                                  md5Hash,metadata";
 const GZIP: &str = "-gzip";
 
-/// The tag of a generation.
 pub(crate) fn tag(generation: u64, is_compressed: bool) -> String {
     let end = if is_compressed { GZIP } else { "" };
     format!("\"{generation}{end}\"")
@@ -37,10 +34,9 @@ pub(crate) fn is_compressed(version: &Version) -> bool {
     etag.trim_matches('"').ends_with(GZIP)
 }
 
-/// The generation that a version is.
 ///
 /// # Errors
-/// [`Error::Changed`] when it is none: no object has this version. 0 would stand for no object.
+/// [`Error::Changed`] when it is none; 0 would stand for no object.
 pub(crate) fn generation(version: &Version) -> Result<u64> {
     let etag = version.strong_etag().ok_or_else(|| {
         let text = "a condition needs a version with a generation";
@@ -52,7 +48,7 @@ pub(crate) fn generation(version: &Version) -> Result<u64> {
     number.ok_or(Error::Changed)
 }
 
-/// The version of a description; nothing without its length.
+/// The version of a description; `None` without its length.
 pub(crate) fn version(object: &Value) -> Option<Version> {
     let is_compressed = text_of(object, "contentEncoding").eq_ignore_ascii_case("gzip");
     let generation = number_of(object, "generation").filter(|number| *number > 0);
@@ -63,7 +59,6 @@ pub(crate) fn version(object: &Value) -> Option<Version> {
     })
 }
 
-/// What a description says.
 pub(crate) fn info(object: &Value) -> Option<ObjectInfo> {
     let media_type = text_of(object, "contentType");
     Some(ObjectInfo {
@@ -73,7 +68,6 @@ pub(crate) fn info(object: &Value) -> Option<ObjectInfo> {
     })
 }
 
-/// The metadata of a description.
 pub(crate) fn metadata(object: &Value) -> Metadata {
     let pairs = object.get("metadata").and_then(Value::as_object);
     let pairs = pairs.into_iter().flatten().filter_map(|(name, value)| {
@@ -83,10 +77,10 @@ pub(crate) fn metadata(object: &Value) -> Metadata {
     pairs.collect()
 }
 
-/// Metadata as a description has it.
+/// Metadata in the form of a description.
 ///
 /// # Errors
-/// [`Error::Invalid`] of a value that is no text.
+/// [`Error::Invalid`] for a value that is no text.
 pub(crate) fn described(metadata: &Metadata) -> Result<Value> {
     let pairs = metadata.iter().map(|(name, value)| {
         let text = std::str::from_utf8(value)

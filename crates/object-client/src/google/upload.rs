@@ -1,28 +1,25 @@
 //! Objects in parts: each part is an object for a while, and Google composes one of them.
 //!
 //! The JSON API has no upload in parts, and that of the XML API takes no conditions ("Preconditions
-//! are not supported in the requests"): its end would replace what another writer has made. A
-//! resumable upload goes one piece after the other. *Compose* makes an object of up to 32, under a
-//! condition, with its metadata, in one request:
-//!
+//! are not supported in the requests"): its end would replace other writers' changes. A resumable
+//! upload sends one piece after the other. *Compose* makes an object of up to 32, under a
+//! condition, with metadata, in one request:
 //! ```text
 //!   .pagewell/parts/ID/0-00001 ... 0-00032 ──compose──> 1-00001 ─┐
 //!                      0-00033 ... 0-00040 ──compose──> 1-00002 ─┴─compose──> KEY, if it is
 //!                                                                             still GENERATION
 //! ```
 //!
-//! Parts have names that no other upload has, below the folder of this program in what is mounted,
-//! which listings of it hide. Google removes them with the compose that uses them
-//! (`deleteSourceObjects`), for good, also where a bucket keeps what was deleted; another server is
-//! asked once whether it does so.
+//! Parts have names that no other upload has, in a hidden folder of what is mounted. Google removes
+//! them with the compose that uses them (`deleteSourceObjects`), for good, also where a bucket
+//! keeps what was deleted; another server is asked once whether it does so.
 //!
-//! A range of an object cannot be copied, but an object that is wholly a part needs no copy: what
-//! is appended to it, or put under another key, is composed with it as it is, if it is still the
-//! version that is meant.
+//! Compose copies no ranges, but takes a whole object as a source, if it is still the named
+//! version: for an append, or for a new key.
 //!
-//! Weaknesses: parts of which the answer to a delete is lost stay (a rule of the bucket's life
-//! cycle for `.pagewell/parts/` helps); the storage class of an object that is appended to has to
-//! be that of new objects, else all of it is sent.
+//! Weaknesses: parts stay when the reply to their delete is lost (a lifecycle rule for
+//! `.pagewell/parts/` helps); an object is sent whole on an append unless its storage class is that
+//! of new objects.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -49,27 +46,21 @@ use crate::transport::Call;
 use crate::version::Version;
 use crate::writable::{Condition, Copies, ListedUpload, Metadata, Part, Upload};
 
-/// Behind the root of what is mounted.
+/// Below the root of what is mounted.
 const FOLDER: &str = ".pagewell/parts/";
-/// The metadata of a part: the key of the object to be.
 const KEY: &str = "pagewell-key";
-/// Objects of one compose, by Google's rule.
 const SOURCES_MAX: usize = 32;
-/// Parts of uploads that are listed, and those of one that are given up.
 const LISTED_MAX: usize = 10_000 + 10_000 / 31;
-/// Composes of one object at a time.
 const PARALLEL_MAX: usize = 8;
 
-/// What becomes a part of a compose.
 #[derive(Clone, Debug)]
 struct Source {
     name: String,
-    /// That of an object that is no part of ours, and stays.
+    /// Of an object that is no part of ours, and stays; `None`: a part.
     generation: Option<u64>,
     length_bytes: u64,
 }
 
-/// The folder of all parts of uploads of a key, by the prefix of what is mounted.
 fn folder_of(prefix: &str, key: &str) -> String {
     let rest = key.strip_prefix(prefix);
     let is_folder = prefix.is_empty() || prefix.ends_with('/');
@@ -87,7 +78,6 @@ fn name_of(bucket: &Bucket, upload: &Upload, level: usize, number: usize) -> Str
     format!("{folder}{}/{level}-{number:05}", upload.id)
 }
 
-/// The objects that parts are, in order.
 fn sources_of(bucket: &Bucket, upload: &Upload, parts: &[Part]) -> Result<Vec<Source>> {
     Part::check_order(parts)?;
     let sources = parts.iter().map(|part| {
@@ -112,7 +102,6 @@ fn sources_of(bucket: &Bucket, upload: &Upload, parts: &[Part]) -> Result<Vec<So
     Ok(sources)
 }
 
-/// The call that composes an object.
 fn compose(
     bucket: &Bucket,
     key: &str,
@@ -150,7 +139,6 @@ fn compose(
     Ok(call)
 }
 
-/// Composes an object, and returns its version.
 async fn composed(
     bucket: &Bucket,
     (key, token): (&str, &str),
@@ -161,7 +149,7 @@ async fn composed(
     let metadata = marked(metadata, token)?;
     let call = compose(bucket, key, sources, wanted, &metadata)?;
     let ended = exchange(bucket, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-    // Where a lost answer was the only one that said so, the parts are gone the second time.
+    // The parts are gone at a second try where the first one's reply was lost.
     let is_gone = matches!(ended.result, Err(Error::NotFound));
     let ended = Ended {
         is_unclear: ended.is_unclear || is_gone,
@@ -179,7 +167,6 @@ async fn composed(
     seen(bucket, named, (key, token), wanted).await
 }
 
-/// Composes as many objects of `sources` as one compose can take.
 async fn joined(
     bucket: &Arc<Bucket>,
     upload: &Upload,
@@ -220,7 +207,6 @@ async fn joined(
     ended.map(|()| came.into_iter().flatten().collect())
 }
 
-/// Waits for a compose.
 async fn take(
     working: &mut JoinSet<Result<(usize, Source)>>,
     came: &mut [Option<Source>],
@@ -234,7 +220,6 @@ async fn take(
     Ok(())
 }
 
-/// Removes the parts that the server has not removed with the compose.
 async fn clear(bucket: &Arc<Bucket>, own: Vec<String>, is_all_own: bool) -> Result<()> {
     let Some(last) = own.last() else {
         return Ok(());
@@ -249,7 +234,7 @@ async fn clear(bucket: &Arc<Bucket>, own: Vec<String>, is_all_own: bool) -> Resu
 impl Uploads for Bucket {
     const COPIES: Copies = Copies::Objects;
 
-    /// Begins an upload, of which the server learns with its first part.
+    /// Begins an upload; the server gets its first request with the first part.
     async fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
         self.object(key, &[])?;
         resource::described(metadata)?;
@@ -268,7 +253,7 @@ impl Uploads for Bucket {
         let digest: [u8; 16] = Md5::digest(&body).into();
         let metadata = vec![(KEY.to_owned(), upload.key.clone().into_bytes())];
         let described = (resource::described(&metadata)?, digest);
-        // The name is that of this part alone: when an answer is lost, the same bytes come again.
+        // Only this part has the name: after a lost reply the same bytes go again.
         let always = Condition::Always;
         let call = insert(self, &name, body, &always, described, &upload.token)?;
         let ended = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
@@ -284,8 +269,8 @@ impl Uploads for Bucket {
         })
     }
 
-    /// Makes a part of an object as a whole. Nothing is sent but a look whether it is that version;
-    /// the compose looks again.
+    /// Makes a part of a whole object. One request looks whether it is that version; the compose
+    /// looks again.
     async fn copy_part(
         &self,
         _upload: &Upload,

@@ -1,6 +1,5 @@
-//! Objects as a whole: made of one body with its description, and deleted, under a condition.
-//!
-//! Each body goes with its MD5, which the server compares.
+//! Objects as a whole: made of one body with its description, and deleted, under a condition. Each
+//! body goes with its MD5, which the server compares.
 
 use std::sync::Arc;
 
@@ -28,7 +27,6 @@ use crate::writable::{Condition, Metadata};
 
 pub(crate) const MEDIA_TYPE: &str = "application/octet-stream";
 
-/// The parameter of a condition.
 pub(crate) fn condition(wanted: &Condition) -> Result<Option<String>> {
     match wanted {
         Condition::Always => Ok(None),
@@ -37,7 +35,6 @@ pub(crate) fn condition(wanted: &Condition) -> Result<Option<String>> {
     }
 }
 
-/// Metadata with the token of the change.
 pub(crate) fn marked(metadata: &Metadata, token: &str) -> Result<Value> {
     let others = metadata.iter().filter(|(name, _)| name != TOKEN);
     let mut metadata: Metadata = others.cloned().collect();
@@ -45,7 +42,7 @@ pub(crate) fn marked(metadata: &Metadata, token: &str) -> Result<Value> {
     resource::described(&metadata)
 }
 
-/// The call that makes an object of a body, whose MD5 is `digest`. The boundary is not in the body.
+/// The call that makes an object of a body with this MD5. The boundary must not be in the body.
 pub(crate) fn insert(
     bucket: &Bucket,
     key: &str,
@@ -83,8 +80,8 @@ pub(crate) fn insert(
     Ok(call)
 }
 
-/// The version that an answer describes, if it does; of so many bytes and, where it says so, with
-/// this MD5.
+/// The version that a reply describes, if it does; the length, and an MD5 that it names, must be
+/// these.
 pub(crate) fn made(
     call: &Call,
     answer: &Answer,
@@ -103,7 +100,7 @@ pub(crate) fn made(
         let text = "the server has other bytes than were sent";
         return Err(Error::Protocol(format!("{}: {text}", call.target.shown())));
     }
-    // As of other stores, where an answer has no time.
+    // As with other stores, whose replies have no time.
     Ok(Some(Version {
         last_modified: None,
         ..version
@@ -127,7 +124,7 @@ impl WholeObjects for Bucket {
         let answer = match settled(self, ended, key, &token, wanted).await {
             Ok(Settled::Answered(answer)) => answer,
             Ok(Settled::Made(version)) => return Ok(version),
-            // What is not found of a new object is its self.
+            // A new object is found missing where its bucket is.
             Err(Error::NotFound) if !matches!(wanted, Condition::Is(_)) => {
                 return Err(self.is_missing());
             }
@@ -149,7 +146,7 @@ impl WholeObjects for Bucket {
         deleted(self, ended, key, wanted).await
     }
 
-    /// Deletes objects by requests of many; what those leave goes one by one.
+    /// Deletes in batches; what those leave goes one by one.
     async fn delete_many(self: &Arc<Self>, keys: &[String]) -> Result<Vec<(String, String)>> {
         let mut left = Vec::new();
         for keys in keys.chunks(batch::CALLS_MAX) {

@@ -1,12 +1,11 @@
 //! What an object store or a web server does, asked of it within half a minute.
 //!
-//! Nothing is inferred from the name of a server: each condition is tried by itself, and creates
-//! are raced, since a server that honours conditions one after the other may let many win at once.
-//! What is written for that lies below `.pagewell-probe-` and a random number, and is removed at
-//! the end.
+//! Names of servers say nothing: each condition is tried by itself, and creates are raced, since a
+//! server that honours conditions one after the other may let many win at once. The objects of a
+//! probe lie below `.pagewell-probe-` and a random number, and are removed at the end.
 //!
-//! Weaknesses: a probe that is killed leaves its objects there; a bucket with versions keeps what
-//! was deleted; a race that is won once at each of three times may be lost at another.
+//! Weaknesses: a killed probe leaves its objects behind; a bucket with versions keeps what was
+//! deleted; a race with one winner at each of three times may have more at another.
 
 mod questions;
 mod trial;
@@ -33,7 +32,7 @@ pub enum Question {
     Lists,
     /// Whether strong tags name the versions.
     StrongTag,
-    /// Whether parts of an object can be had.
+    /// Whether parts of an object can be read.
     Ranges,
     /// Whether a GET of a version that is gone is refused.
     StaleRead,
@@ -47,7 +46,7 @@ pub enum Question {
     Update,
     /// Whether of eight creates at once one wins.
     Race,
-    /// The same as for changes of an upload in parts.
+    /// The question of updates for the end of an upload in parts.
     Complete,
     /// Whether a delete of a version that is gone is refused, and one of the right version done.
     Delete,
@@ -55,9 +54,9 @@ pub enum Question {
     CopyPart,
     /// Whether such a copy of a version that is gone is refused.
     StaleCopy,
-    /// Whether a body with another MD5 than its own is refused.
+    /// Whether a body with a wrong MD5 is refused.
     WrongHash,
-    /// Whether the same is true of the SHA-256 that the signature holds.
+    /// Whether a body with another SHA-256 than the signed one is refused.
     WrongSignedHash,
     /// Whether `dir/` is kept and listed.
     Marker,
@@ -97,12 +96,12 @@ impl Question {
     }
 }
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It does.
     Yes,
-    /// It does not, and what was seen.
+    /// It does not: what was seen.
     No(String),
     /// Why it is not known.
     Unknown(String),
@@ -121,22 +120,22 @@ impl From<Result<Answer>> for Answer {
 /// What a place is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// No change of an object is lost unseen.
+    /// The store guards all changes.
     Guarded,
-    /// The same but for deletes.
+    /// It guards all changes but deletes.
     GuardedButDeletes,
     /// A change may replace another one unseen.
     Unguarded,
-    /// To be read; what was read may be of two versions, or parts cannot be had.
+    /// Read only; a read may mix two versions, or ranges cannot be had.
     WeakWeb,
-    /// To be read, each byte of one version.
+    /// Read only, each byte of one version.
     ReadOnly,
     /// What decides could not be asked.
     Unknown,
 }
 
 impl Class {
-    /// How people call it.
+    /// Its name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -149,7 +148,7 @@ impl Class {
         }
     }
 
-    /// The class by the answers, in which a question may be missing.
+    /// The class by these answers; some may be missing.
     #[must_use]
     pub fn of(answers: &[(Question, Answer)]) -> Self {
         let answer = |question| {
@@ -193,7 +192,7 @@ impl Class {
 pub struct Report {
     /// As [`Remote::describe`] says.
     pub place: String,
-    /// In the order of asking; what makes no sense for the place is missing.
+    /// In the order of asking, without questions that make no sense for the place.
     pub answers: Vec<(Question, Answer)>,
     /// What it is good for.
     pub class: Class,
@@ -205,31 +204,26 @@ pub struct Report {
     pub left_behind: Vec<String>,
 }
 
-/// How long each step may take.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
-    /// Until the place has answered.
     look: Duration,
-    /// From then on, all questions.
     questions: Duration,
-    /// Removing what was made.
     clean: Duration,
 }
 
-/// Together less than half a minute.
 const LIMITS: Limits = Limits {
     look: Duration::from_secs(9),
     questions: Duration::from_secs(13),
     clean: Duration::from_secs(7),
 };
-/// The most that a single request may try and wait.
+/// Time limits of a single request.
 const RETRY_MAX: Duration = Duration::from_secs(3);
 const STALL_MAX: Duration = Duration::from_secs(4);
-/// Entries of a listing among which one is looked for that can be read.
+/// Entries of a listing among which one to be read is looked for.
 const ENTRIES_MAX: u32 = 1000;
 
 /// Asks the place of a URL, and removes what that made. With `is_read_only` nothing is changed.
-/// Time-outs of the options are taken as far as half a minute allows.
+/// Time-outs of the options count as far as half a minute allows.
 ///
 /// # Errors
 /// When the place cannot be reached, is not there, or refuses all.
@@ -239,7 +233,7 @@ pub fn probe(url: &str, options: &Options, is_read_only: bool) -> Result<Report>
     options.retry = options.retry.min(RETRY_MAX);
     options.stall = options.stall.min(STALL_MAX);
     options.connect = options.connect.min(STALL_MAX);
-    // Options of the URL are in force already, but for those times.
+    // Options of the URL are set already, but for those times.
     let place = match location.bucket() {
         Some(_) => url.split('?').next().unwrap_or(url),
         None => url,
@@ -248,13 +242,10 @@ pub fn probe(url: &str, options: &Options, is_read_only: bool) -> Result<Report>
     run(remote, location.prefix(), is_read_only, LIMITS)
 }
 
-/// What is seen without changing anything.
 struct Look {
-    /// Below which the probe may write.
     folder: String,
-    /// An object that can be read.
     found: Option<(String, Version)>,
-    /// Whether the folder is listed; nothing for a file of the web.
+    /// Whether the folder is listed; `None` for a file of the web.
     lists: Option<Answer>,
 }
 
@@ -331,7 +322,7 @@ fn run(
     if is_store && !is_read_only {
         changes = Some(trial.ask(questions::change));
     }
-    // Where nothing may be done at all there is nothing to tell of.
+    // Where nothing may be done there is nothing to report.
     if let ([(_, Answer::No(reason))], None | Some(Answer::No(_)), None) =
         (answers.as_slice(), &changes, &seen.found)
         && is_store
@@ -341,7 +332,7 @@ fn run(
     let is_writable = changes == Some(Answer::Yes);
     trial.take_sample(seen.found, is_writable);
     let reading = questions::READING.iter();
-    // These are of stores alone.
+    // Web servers are asked these alone.
     let of_web = [Question::StrongTag, Question::Ranges];
     let reading = reading.filter(|(question, _)| is_store || of_web.contains(question));
     answers.extend(reading.map(|(question, ask)| (*question, trial.ask(*ask))));

@@ -11,24 +11,21 @@ use crate::error::{Error, Result};
 use crate::version::Version;
 use crate::writable::{Condition, Copies};
 
-/// Creates of one key at once, and how often that is done.
 const RACERS: usize = 8;
 const ROUNDS: usize = 3;
 /// The range that is copied: a part that another one may follow.
 const COPIED_BYTES: u32 = 5 << 20;
-/// How much of the end of a copy is compared.
+/// Bytes at the end of a copy that are compared.
 const COMPARED_BYTES: u32 = 64 << 10;
 
 type Ask = fn(&Trial) -> Result<Answer>;
 
-/// What changes nothing.
 pub(super) const READING: [(Question, Ask); 4] = [
     (Question::StrongTag, strong_tag),
     (Question::Ranges, ranges),
     (Question::StaleRead, stale_read),
     (Question::ListedTag, listed_tag),
 ];
-/// What needs objects of the probe's own.
 pub(super) const WRITING: [(Question, Ask); 11] = [
     (Question::Create, create),
     (Question::Update, update),
@@ -94,7 +91,7 @@ pub(super) fn change(trial: &Trial) -> Result<Answer> {
     }
 }
 
-/// Whether a change was refused since its condition fails.
+/// Whether a change was refused by its condition.
 fn is_refused<T>(result: Result<T>) -> Result<bool> {
     match result {
         Ok(_) => Ok(false),
@@ -129,7 +126,6 @@ fn create(trial: &Trial) -> Result<Answer> {
     kept(trial, &key, b"the first")
 }
 
-/// An object with a version that is gone, and the one that is there.
 fn changed(trial: &Trial, name: &str) -> Result<(String, Version, Version)> {
     let key = trial.key(name);
     let old = trial.put(&key, b"the old one", &Condition::Always)?;

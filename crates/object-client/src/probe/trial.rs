@@ -16,17 +16,15 @@ use crate::settle::token;
 use crate::version::Version;
 use crate::writable::{Condition, Metadata, Upload, WritableRemote};
 
-/// Bytes of the object from which parts are copied: some stores copy ranges only of objects of more
-/// than 5 MiB.
+/// Bytes of the source of copied parts: some stores copy ranges only of objects over 5 MiB.
 pub(super) const LARGE_BYTES: u32 = 6 << 20;
 /// HEADs whose median is the latency; the first one may have to connect.
 const HEADS: usize = 9;
-/// How long the GET goes on that tells the bandwidth.
 const FETCH_TIME: Duration = Duration::from_secs(4);
-/// Fewer bytes tell the latency once more, and no bandwidth.
+/// With fewer bytes the latency hides the bandwidth.
 const TELLING_BYTES: usize = 64 << 10;
 
-/// Does the work on a thread of its own, and waits for it until then. What is late goes on unseen.
+/// Does the work on a thread of its own, and waits for it until then. Late work goes on unseen.
 pub(super) fn within<T: Send + 'static>(
     until: Instant,
     work: impl FnOnce() -> T + Send + 'static,
@@ -34,7 +32,7 @@ pub(super) fn within<T: Send + 'static>(
     let (sender, receiver) = mpsc::channel();
     let thread = thread::Builder::new().name("object-probe".to_owned());
     let work = move || {
-        // When the waiting is over it is of no use.
+        // The waiting may be over.
         let _ = sender.send(work());
     };
     thread.spawn(work).ok()?;
@@ -48,24 +46,19 @@ pub(super) fn pattern(range: Range<u32>) -> Vec<u8> {
     range.map(byte).collect()
 }
 
-/// How fast a place is.
 #[derive(Default)]
 pub(super) struct Measured {
     pub latency: Option<Duration>,
     pub bytes_per_second: Option<f64>,
 }
 
-/// See the module's text.
 pub(super) struct Trial {
     remote: Arc<dyn Remote>,
-    /// All keys begin so.
     folder: String,
-    /// When no more is asked.
     until: Instant,
     keys: Mutex<BTreeSet<String>>,
     uploads: Mutex<Vec<Upload>>,
     large: OnceLock<Result<Version>>,
-    /// An object to be read, as it was found.
     sample: Mutex<Option<(String, Version)>>,
 }
 
@@ -92,7 +85,7 @@ impl Trial {
         answer.unwrap_or_else(|| Answer::Unknown("the time of the probe was over".to_owned()))
     }
 
-    /// So that nothing is made when what was made is being removed.
+    /// Refused at the end of the time, so that nothing is made while the cleaning is under way.
     fn in_time(&self) -> Result<()> {
         if Instant::now() < self.until {
             return Ok(());
@@ -111,7 +104,6 @@ impl Trial {
         writable.ok_or_else(|| Error::Unsupported("it cannot be changed".to_owned()))
     }
 
-    /// A key of the probe, which is removed at the end.
     pub(super) fn key(&self, name: &str) -> String {
         let key = format!("{}{name}", self.folder);
         self.keys.lock().insert(key.clone());
@@ -128,7 +120,6 @@ impl Trial {
         self.writable()?.put(key, body, condition, &Metadata::new())
     }
 
-    /// Begins an upload, which is given up at the end.
     pub(super) fn begin(&self, key: &str) -> Result<Upload> {
         let upload = self.writable()?.create_upload(key, &Metadata::new())?;
         self.uploads.lock().push(upload.clone());
@@ -147,7 +138,7 @@ impl Trial {
         Ok((key, version))
     }
 
-    /// What is read from now on: the large object where one can be made, else one that was found.
+    /// Sets the object to be read: the large one where it can be made, else the found one.
     pub(super) fn take_sample(self: &Arc<Self>, found: Option<(String, Version)>, makes: bool) {
         let own = Arc::clone(self);
         let made = || {
@@ -177,7 +168,6 @@ impl Trial {
         Ok(objects.map(|object| (object.key, object.version)).collect())
     }
 
-    /// Bytes of an object as it is now.
     pub(super) fn content(&self, key: &str) -> Result<Vec<u8>> {
         let version = self.remote.head(key)?.version;
         let range = 0..version.length_bytes;
@@ -190,7 +180,7 @@ impl Trial {
         end.map(|()| bytes)
     }
 
-    /// Bytes that came in that time, and how it ended.
+    /// Bytes that came in that time, and how the fetch ended.
     fn fetch(
         &self,
         key: &str,
@@ -244,7 +234,6 @@ impl Trial {
         }
     }
 
-    /// Removes all that was made, and returns what may be left.
     pub(super) fn clean(self: &Arc<Self>, until: Instant) -> Vec<String> {
         if self.keys.lock().is_empty() {
             return Vec::new();
@@ -281,7 +270,6 @@ impl Trial {
     }
 }
 
-/// Keeps what comes.
 struct Gather {
     bytes: Arc<Mutex<Vec<u8>>>,
     sender: mpsc::Sender<Result<()>>,

@@ -1,5 +1,5 @@
-//! Where a bucket is, and by which profile: options, then the environment, then the files of the
-//! AWS tools.
+//! Where a bucket is, and by which profile: options, then the environment, then the AWS tools'
+//! files.
 //!
 //! ```text
 //!   [profile NAME]            `~/.aws/config`; in `~/.aws/credentials` without the word profile
@@ -12,7 +12,6 @@
 //!     endpoint_url = http://127.0.0.1:9001
 //! ```
 //!
-//! Keys are not looked for here.
 
 use std::path::PathBuf;
 
@@ -24,29 +23,23 @@ use crate::options::Options;
 
 const REGION: &str = "us-east-1";
 
-/// What is settled before keys are needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
-    /// URL of the server, or nothing for AWS.
+    /// `None`: AWS.
     pub endpoint: Option<String>,
-    /// The region.
     pub region: String,
-    /// The profile that was asked for, by an option or by the environment.
     pub profile: Option<String>,
-    /// The session of single sign-on that the profile names.
     pub session: Option<Session>,
 }
 
-/// A session of single sign-on, and what it is used as.
+/// A session of single sign-on, and the account and role that it opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Session {
-    /// By which the tools keep its token.
+    /// The name by which the tools keep its token.
     pub name: String,
     /// Region of the portal.
     pub region: String,
-    /// Number of the account.
     pub account: String,
-    /// Role in the account.
     pub role: String,
 }
 
@@ -67,7 +60,6 @@ impl Settings {
         Self::of(options, variable, &config, &credentials)
     }
 
-    /// The same of an environment and of files that are given.
     fn of(
         options: &Options,
         variable: impl Fn(&str) -> Option<String>,
@@ -132,8 +124,7 @@ impl Settings {
     }
 }
 
-/// The lines of a file: section, key, value. A key inside another has its name in front, with a
-/// dot.
+/// The lines of a file: section, key, value. A key inside another has its name and a dot in front.
 struct Sections<'a>(Vec<(String, String, &'a str)>);
 
 impl<'a> Sections<'a> {

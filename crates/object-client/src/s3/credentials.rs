@@ -1,9 +1,9 @@
-//! Keys: those that were given, or what the chain of the AWS tools finds (environment, files, SSO,
-//! web identity, a program, ECS, IMDS), by the library reqsign.
+//! Keys: given ones, or what the chain of the AWS tools finds (environment, files, SSO, web
+//! identity, a program, ECS, IMDS), by the library reqsign.
 //!
 //! Weaknesses: the chain does not know `role_arn` with `source_profile`, renews no token of single
-//! sign-on, and takes a command of `credential_process` apart at spaces. The AWS command line
-//! helps: `credential_process = aws configure export-credentials --profile NAME --format process`.
+//! sign-on, and splits a command of `credential_process` at spaces. The AWS command line helps:
+//! `credential_process = aws configure export-credentials --profile NAME --format process`.
 
 use std::time::Duration;
 
@@ -19,7 +19,6 @@ use crate::lookup;
 use crate::options::{Keys, Options};
 use crate::transport::Transport;
 
-/// Where keys come from.
 pub(crate) struct Credentials {
     given: Option<Keys>,
     provider: DefaultCredentialProvider,
@@ -32,7 +31,7 @@ impl Credentials {
         Self::with(options, settings, OsEnv, lookup::transport(options))
     }
 
-    /// The same with an environment and with connections that are given.
+    /// The same in this environment and over these connections.
     fn with(
         options: &Options,
         settings: &Settings,
@@ -44,7 +43,7 @@ impl Credentials {
             builder = builder.with_profile(profile);
         }
         if let Some(session) = &settings.session {
-            // The tools keep its token by its name, where reqsign expects an address.
+            // The tools keep the token by this name, where reqsign expects an address.
             let provider = SSOCredentialProvider::new()
                 .with_start_url(&session.name)
                 .with_region(&session.region)
@@ -53,7 +52,7 @@ impl Credentials {
             builder = builder.sso(provider);
         }
         if options.profile.is_some() {
-            // A profile that a URL names goes before what the environment holds.
+            // A profile that a URL names goes before the environment.
             builder = builder.no_env();
         }
         Self {
@@ -64,7 +63,6 @@ impl Credentials {
         }
     }
 
-    /// Keys that are good for a while.
     ///
     /// # Errors
     /// [`Error::Denied`] when there are none.
@@ -93,7 +91,7 @@ impl Credentials {
         })
     }
 
-    /// Forgets keys that a server calls expired, and says whether others may be found.
+    /// Forgets keys that a server calls expired; returns whether others may be found.
     pub(crate) fn forget(&self) -> bool {
         self.given.is_none() && self.known.forget()
     }

@@ -1,8 +1,8 @@
 //! Pages of ListObjectsV2.
 //!
-//! A page is asked for with `encoding-type=url`, and its keys are decoded only where it says that
-//! they are encoded and none of them holds what encoding would have replaced: one server says so
-//! and sends keys as they are. Where such keys look encoded (`a%41`), `raw-listings=true` helps.
+//! A page is asked for with `encoding-type=url`. Its keys are decoded only if the reply says that
+//! they are encoded and none of them holds what encoding replaces: one server says so and sends raw
+//! keys. Where raw keys look encoded (`a%41`), `raw-listings=true` helps.
 
 use std::collections::HashSet;
 
@@ -12,18 +12,16 @@ use crate::remote::{ListPage, ListQuery, ListedObject};
 use crate::version::{Version, quoted};
 use crate::xml::{self, Element};
 
-/// Whether text may be the encoded form of a key.
 fn is_encoded(text: &str) -> bool {
     let is_kept = |byte: u8| byte.is_ascii_graphic() && !b"\"<>&#?".contains(&byte);
     text.bytes().all(is_kept) && percent::decode_text(text).is_some()
 }
 
-/// How the keys of an answer are written.
 #[derive(Clone, Copy)]
 pub(crate) struct Encoding(bool);
 
 impl Encoding {
-    /// That of an answer with these `keys`.
+    /// That of a reply with these `keys`.
     pub(crate) fn of<'a>(
         answer: &Element,
         mut keys: impl Iterator<Item = &'a str>,
@@ -33,7 +31,7 @@ impl Encoding {
         Self(is_said && !is_raw && keys.all(is_encoded))
     }
 
-    /// A key, or nothing when it is no text.
+    /// A key; `None` when it is no text.
     pub(crate) fn decode(self, text: &str) -> Option<String> {
         if self.0 {
             percent::decode_text(&text.replace('+', "%20"))
@@ -43,10 +41,10 @@ impl Encoding {
     }
 }
 
-/// The page that an answer is.
+/// The page that a reply holds.
 ///
 /// # Errors
-/// With what is wrong with it.
+/// What is wrong with it.
 pub(crate) fn page(body: &[u8], query: &ListQuery<'_>, is_raw: bool) -> Result<ListPage, String> {
     let answer = xml::parse(body)?;
     if answer.name != "ListBucketResult" {
@@ -91,7 +89,7 @@ pub(crate) fn page(body: &[u8], query: &ListQuery<'_>, is_raw: bool) -> Result<L
     if is_truncated && next.is_empty() {
         return Err("it goes on, and does not say where".to_owned());
     }
-    // A token that repeats would lead to the same page for ever.
+    // A repeated token would lead to the same page for ever.
     if is_truncated && query.token.as_deref() != Some(next) {
         page.next = Some(next.to_owned());
     }

@@ -1,7 +1,7 @@
 //! A bucket of a store that speaks S3.
 //!
-//! Weaknesses: a part that was copied from another version is not noticed where the server ignores
-//! `x-amz-copy-source-if-match`; versions of buckets that keep several are not looked at.
+//! Weaknesses: a part copied from another version goes unnoticed where the server ignores
+//! `x-amz-copy-source-if-match`; only the newest version of an object is looked at.
 
 mod config;
 mod credentials;
@@ -34,17 +34,14 @@ use crate::transport::{Call, Target, Transport};
 use config::Settings;
 use credentials::Credentials;
 
-/// Bytes of a key.
 const KEY_BYTES_MAX: usize = 1024;
 /// Bytes of a page of a listing: 5,000 keys of 1,024 bytes, each written as three.
 const LIST_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// Bytes of other answers.
 pub(crate) const ANSWER_BYTES_MAX: usize = 1024 * 1024;
 
-/// Where a bucket is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// A server that was named; without, AWS by its region.
+    /// A named server and its path; `None`: AWS by its region.
     endpoint: Option<(Origin, String)>,
     region: String,
     bucket: String,
@@ -69,7 +66,7 @@ impl Place {
         Ok(origin)
     }
 
-    /// Why a listing may be asked for in vain.
+    /// Why a listing may be answered by 404.
     fn no_store(&self) -> &'static str {
         let ends_with_bucket = |(_, path): &(Origin, String)| {
             let last = path.rsplit('/').next();
@@ -82,7 +79,6 @@ impl Place {
         }
     }
 
-    /// The path of the bucket, without a slash at its end.
     fn base(&self) -> String {
         let outer = self.endpoint.as_ref().map_or("", |(_, path)| path);
         if self.is_in_path {
@@ -97,22 +93,19 @@ fn lacks_md5(call: &Call) -> bool {
     call.kind == Kind::Put && !call.body.is_empty() && !call.headers.contains_key(headers::MD5)
 }
 
-/// A bucket.
 pub(crate) struct Bucket {
     transport: Transport,
     place: Mutex<Place>,
     credentials: Option<Credentials>,
     raw_listings: bool,
-    /// Whether the server has answered right once: before, a missing object may mean a wrong key.
+    /// Whether the server has replied right once: before, a missing object may mean a wrong key.
     is_proven: AtomicBool,
-    /// Whether the server was seen to compare signed hashes.
     trusts_signed_hashes: AtomicBool,
-    /// Whether it has refused a body without MD5, as buckets with object locks do.
+    /// Whether the server has refused a body without MD5, as buckets with object locks do.
     wants_md5: AtomicBool,
 }
 
 impl Bucket {
-    /// Opens a bucket; `transport` carries the requests for keys, too.
     pub(crate) fn open(bucket: String, options: &Options, transport: Transport) -> Result<Self> {
         let settings = Settings::find(options)?;
         Self::with(bucket, options, &settings, transport)
@@ -135,7 +128,7 @@ impl Bucket {
         let is_aws = endpoint
             .as_ref()
             .is_none_or(|(origin, _)| origin.host.ends_with(".amazonaws.com"));
-        // A name with a dot is not below the certificate.
+        // AWS's certificate does not cover a name with a dot.
         let by_default = !is_aws || bucket.contains('.');
         let place = Place {
             endpoint,
@@ -160,7 +153,6 @@ impl Bucket {
         self.place.lock().clone()
     }
 
-    /// The target of a key, or of the bucket where it is empty.
     fn target(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
         let place = self.place();
         let mut path_and_query = place.base();
@@ -176,7 +168,6 @@ impl Bucket {
         })
     }
 
-    /// The target of an object.
     fn object(&self, key: &str, query: &[(&str, &str)]) -> Result<Target> {
         if key.is_empty() || key.len() > KEY_BYTES_MAX {
             let length = key.len();
@@ -231,7 +222,7 @@ impl Service for Bucket {
         Ok(())
     }
 
-    /// The region of the bucket, that keys have expired, or that bodies need an MD5.
+    /// Learns the bucket's region, that keys have expired, or that bodies need an MD5.
     fn learn(&self, _call: &Call, tried: &Call, refusal: &Refusal) -> bool {
         if refusal.code == "InvalidRequest" && lacks_md5(tried) {
             self.wants_md5.store(true, Ordering::Relaxed);
@@ -302,7 +293,7 @@ impl Store for Bucket {
         let call = Self::call(Kind::List, Method::GET, target, Bytes::new());
         let ended = exchange(self, &call, Wanted::Body(LIST_BYTES_MAX)).await;
         let answer = ended.result.map_err(|error| match error {
-            // A store says in words of S3 that it has no such bucket.
+            // A missing bucket has a code of S3.
             Error::NotFound => Error::Invalid(format!("{shown}: {}", self.place().no_store())),
             other => other,
         })?;

@@ -1,7 +1,7 @@
 //! Objects in parts: new ones are sent, unchanged ones copied inside the server.
 //!
-//! An upload is not resumed from what the server lists of its parts: one server lists parts that
-//! were cut with the sizes that they should have had.
+//! No upload is resumed from the server's list of parts: one server lists cut parts with the sizes
+//! that they should have had.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,14 +27,13 @@ use crate::version::{Version, quoted};
 use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
 use crate::xml::{self, Element};
 
-/// How long a server may be silent while it puts parts together, or copies one.
+/// How long a server may be silent while it joins parts, or copies one.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// Uploads that are listed.
 const UPLOADS_MAX: usize = 10_000;
-/// Pages of a list of uploads: servers may give as few as they like.
+/// Pages of a list of uploads: servers choose their size.
 const PAGES_MAX: usize = 1_000;
 
-/// The document that an answer is. Servers disagree about its name, which begins with `name`.
+/// The document in a reply. Servers disagree about its name, which begins with `name`.
 fn document(target: &Target, answer: &Answer, name: &str) -> Result<Element> {
     let wrong = |text: String| Error::Protocol(format!("{}: {text}", target.shown()));
     let document = xml::parse(&answer.body).map_err(wrong)?;
@@ -75,7 +74,7 @@ impl Uploads for Bucket {
         let target = self.object(key, &[("uploads", "")])?;
         let mut call = Call::new(Kind::Put, Method::POST, target);
         describe::<Bucket>(&mut call.headers, metadata, &token)?;
-        // When an answer is lost, another upload begins: the first one is swept later.
+        // After a lost reply another upload begins: the first one is swept later.
         let answer = exchange(self, &call, Wanted::Body(ANSWER_BYTES_MAX))
             .await
             .result?;
@@ -156,8 +155,8 @@ impl Uploads for Bucket {
         })
     }
 
-    /// Completes an upload. An answer that was lost is looked for before the call is made again,
-    /// since only some servers complete twice.
+    /// Completes an upload. After a lost reply the object is looked at first, since only some
+    /// servers complete twice.
     async fn complete(
         self: &Arc<Self>,
         upload: &Upload,
@@ -172,8 +171,7 @@ impl Uploads for Bucket {
         call.headers.insert(CONTENT_TYPE, media_type);
         headers::carry(&mut call, Bytes::from(list_of(parts)?))?;
         let ended = exchange(self.as_ref(), &call, Wanted::Body(ANSWER_BYTES_MAX)).await;
-        // Where a lost answer was the only one that said so, the upload is not found the second
-        // time.
+        // The upload is not found at a second try where the first one's reply was lost.
         let is_gone = matches!(ended.result, Err(Error::NotFound | Error::Denied(_)));
         let ended = Ended {
             is_unclear: ended.is_unclear || is_gone,

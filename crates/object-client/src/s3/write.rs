@@ -1,9 +1,9 @@
 //! Objects as a whole: PUT and DELETE, under a condition.
 //!
-//! Each body goes with its SHA-256, which the signature holds, and with its MD5, unless the server
-//! was seen to compare the former: some do not, and one kept what had come of a body that was cut.
-//! MD5 takes three times as long as SHA-256 by instructions of the processor, here and at the
-//! server. Where it goes along and the answer's ETag is the MD5 of an object it has to be this one.
+//! Each body goes with its signed SHA-256, and with its MD5 unless the server was seen to compare
+//! the former: some do not, and one kept a body that was cut. MD5 takes three times the time of
+//! SHA-256 by instructions of the processor, here and at the server. An ETag in the reply that is
+//! an MD5 has to be this one.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -26,14 +26,12 @@ use crate::version::{Version, quoted};
 use crate::writable::{Condition, Metadata, Upload};
 use crate::xml;
 
-/// Objects of one request to delete many.
 const DELETED_MAX: usize = 1000;
 
-/// Gives a call its body, with the hashes of it. Returns the MD5 in hexadecimal digits, if that is
-/// one of them.
+/// Gives a call its body and hashes. Returns the MD5 in hexadecimal digits, if that is among them.
 pub(super) fn carry(bucket: &Bucket, call: &mut Call, body: Bytes) -> Result<Option<String>> {
     call.body_hash = crate::sign::hash(&body);
-    // The MD5 of nothing costs nothing, and stores that want one want it, too.
+    // An empty body's MD5 costs nothing, and stores that want one want it there, too.
     if bucket.signed_hash_is_enough() && !body.is_empty() {
         call.body = body;
         return Ok(None);
@@ -41,14 +39,14 @@ pub(super) fn carry(bucket: &Bucket, call: &mut Call, body: Bytes) -> Result<Opt
     headers::carry(call, body).map(Some)
 }
 
-/// Whether the tag of an answer is the MD5 of other bytes than those with this one.
+/// Whether the tag of a reply is the MD5 of other bytes than those with this one.
 pub(crate) fn names_others(head: &Head, md5: &str) -> bool {
     let Some(etag) = head.text(&ETAG).and_then(quoted) else {
         return false;
     };
     let bare = etag.trim_matches('"');
     let is_digest = bare.len() == 32 && bare.bytes().all(|byte| byte.is_ascii_hexdigit());
-    // Where the server encrypts, it is the digest of something else.
+    // An encrypting server may give a digest of something else.
     let encryption = head.named("x-amz-server-side-encryption");
     let is_plain = encryption.is_none_or(|kind| kind == "AES256")
         && head
@@ -57,7 +55,7 @@ pub(crate) fn names_others(head: &Head, md5: &str) -> bool {
     is_digest && is_plain && !bare.eq_ignore_ascii_case(md5)
 }
 
-/// The ETag of an answer, compared with the MD5 of what was sent where it is one.
+/// The ETag of a reply, compared with the sent MD5 where it is one.
 pub(crate) fn etag(call: &Call, head: &Head, md5: Option<&str>) -> Result<Option<String>> {
     let Some(etag) = head.text(&ETAG).and_then(quoted) else {
         return Ok(None);
@@ -69,7 +67,6 @@ pub(crate) fn etag(call: &Call, head: &Head, md5: Option<&str>) -> Result<Option
     Ok(Some(etag))
 }
 
-/// The body of a request to delete many.
 fn names(keys: &[String]) -> String {
     let mut text = String::from(
         "<Delete xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"><Quiet>true</Quiet>",
@@ -103,7 +100,7 @@ impl WholeObjects for Bucket {
             Settled::Made(version) => return Ok(version),
         };
         let etag = etag(&call, &answer.head, md5.as_deref())?;
-        // A server without ETags in its answers may have them elsewhere.
+        // A server without ETags in its replies may have them elsewhere.
         let named = etag.map(|etag| Version::made(etag, length_bytes));
         seen(self, named, (key, &token), wanted).await
     }

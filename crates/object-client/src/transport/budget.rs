@@ -1,21 +1,17 @@
-//! How long a call tries again: one budget of time for all of its tries, and pauses with full
-//! jitter.
+//! How long a call tries again: one budget of time for all tries, and pauses with full jitter.
 //!
 //! The pause before try n is drawn from 0 to 100 ms times 2^n, at most 8 s; a `Retry-After` of the
-//! server comes first. A pause that would end after the budget ends the call at once. What makes
-//! progress gets a new budget.
+//! server comes first. A pause past the budget's end ends the call at once. Progress renews the
+//! budget.
 
 use std::time::Duration;
 
 use pagewell_base::mix::Random;
 use tokio::time::Instant;
 
-/// Range of the first pause.
 const FIRST: Duration = Duration::from_millis(100);
-/// Range of the longest pause.
 const LONGEST: Duration = Duration::from_secs(8);
 
-/// The budget of one call.
 #[derive(Debug)]
 pub(crate) struct Budget {
     limit: Duration,
@@ -25,7 +21,6 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget that begins now.
     pub(crate) fn new(limit: Duration, seed: u64, now: Instant) -> Self {
         Self {
             limit,
@@ -35,18 +30,16 @@ impl Budget {
         }
     }
 
-    /// Begins anew, after progress.
     pub(crate) fn renew(&mut self, now: Instant) {
         self.deadline = now + self.limit;
         self.tries = 0;
     }
 
-    /// How much of it is used.
     pub(crate) fn used(&self, now: Instant) -> Duration {
         self.limit - self.deadline.saturating_duration_since(now).min(self.limit)
     }
 
-    /// How long to pause before the next try, or nothing when there is none.
+    /// The pause before the next try; `None`: there is no other.
     pub(crate) fn pause(
         &mut self,
         retry_after: Option<Duration>,
@@ -57,7 +50,7 @@ impl Budget {
         let milliseconds = u64::try_from(range.as_millis()).unwrap_or(u64::MAX);
         let drawn = Duration::from_millis(self.random.below(milliseconds + 1));
         let pause = match retry_after {
-            // All that wait for the same end do not come back together.
+            // Clients that wait for the same end come back apart.
             Some(wanted) => wanted.checked_add(drawn / 4)?,
             None => drawn,
         };

@@ -1,4 +1,4 @@
-//! A request: what is asked of whom.
+//! A request and its target.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,15 @@ use crate::activity::Kind;
 use crate::location::Origin;
 use crate::transport::failure::Failure;
 
-/// Where a request goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
-    /// The server.
     pub origin: Origin,
     /// From the slash on, encoded.
     pub path_and_query: String,
 }
 
 impl Target {
-    /// As people may see it: a query may hold a signature.
+    /// For people: without the query, which may hold a signature.
     pub(crate) fn shown(&self) -> String {
         let path = self.path_and_query.split('?').next().unwrap_or("/");
         let mut path = path.to_owned();
@@ -35,37 +33,30 @@ impl Target {
     }
 }
 
-/// By what a request is signed, or shown to be allowed; of which nothing is shown.
+/// What signs or authorizes a request; its `Debug` shows no secrets.
 pub(crate) trait Sign: fmt::Debug + Send + Sync {
-    /// Adds what signs a call with these headers.
     fn sign(&self, call: &Call, headers: &mut HeaderMap, now: SystemTime);
 
-    /// Whether a host may be asked in the same way, to which another one redirects.
+    /// Whether a redirect to this host may be signed, too.
     fn is_for(&self, _host: &str) -> bool {
         false
     }
 }
 
-/// A request, which may be tried several times.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    /// What it is counted as.
     pub kind: Kind,
-    /// The method.
     pub method: Method,
-    /// Where it goes.
     pub target: Target,
     /// Headers, but for those that each request has.
     pub headers: HeaderMap,
-    /// The body, but for what stands around it.
     pub body: Bytes,
-    /// What goes before and behind the body, where that is one of several parts.
+    /// What goes before and behind the body, where it is one of several parts.
     pub frame: [Bytes; 2],
-    /// Its SHA-256 in hexadecimal digits; empty where nothing is signed.
+    /// The body's SHA-256 in hexadecimal digits; empty where nothing is signed.
     pub body_hash: String,
-    /// Without it, it is not signed.
     pub signing: Option<Arc<dyn Sign>>,
-    /// How long the server may be silent, where that is longer than in other calls.
+    /// How long the server may be silent, where that is longer than usual.
     pub patience: Duration,
 }
 
@@ -84,12 +75,11 @@ impl Call {
         }
     }
 
-    /// Whether it changes nothing, and can be sent again without a thought.
+    /// Whether the call changes nothing, and can be sent again without a thought.
     pub(crate) fn is_reading(&self) -> bool {
         !matches!(self.kind, Kind::Put | Kind::Delete)
     }
 
-    /// Whether it or its answer has a body of objects.
     pub(crate) fn has_body(&self) -> bool {
         matches!(self.kind, Kind::Get) || !self.body.is_empty()
     }
@@ -100,12 +90,10 @@ impl Call {
         [before, self.body.clone(), behind]
     }
 
-    /// How many bytes that is.
     pub(crate) fn body_bytes(&self) -> usize {
         self.pieces().iter().map(Bytes::len).sum()
     }
 
-    /// A failure names what it is about.
     pub(crate) fn failed(&self, text: &str) -> Failure {
         Failure::not_sent(format!("{}: {text}", self.target.shown()))
     }

@@ -20,25 +20,21 @@ use crate::error::Error;
 use crate::location::Origin;
 use crate::transport::failure::{Failure, reason};
 
-/// What to do about a server that does not answer in TLS.
+/// A hint for a server that does not answer in TLS.
 const NO_TLS: &str =
     " (the server may speak none there: http:// instead of https://, or another port)";
 
-/// A connection, whatever carries it.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// A connection that is being made.
 pub(crate) type Connecting<'a> =
     Pin<Box<dyn Future<Output = Result<Box<dyn Stream>, Failure>> + Send + 'a>>;
 
-/// How connections are made; tests have their own.
 pub(crate) trait Connect: Send + Sync {
     fn connect<'a>(&'a self, origin: &'a Origin) -> Connecting<'a>;
 }
 
-/// TCP, and TLS for https.
 pub(crate) struct Network {
     limit: Duration,
     certificates: Option<PathBuf>,
@@ -66,7 +62,7 @@ impl Network {
         let stream = stream.map_err(|error| {
             Failure::not_sent(format!("{url}: cannot connect: {}", reason(&error)))
         })?;
-        // Small requests go at once. Where that cannot be set, they are only slower.
+        // Without it small requests are only slower.
         let _ = stream.set_nodelay(true);
         if !origin.is_https {
             return Ok(Box::new(stream));
@@ -91,7 +87,6 @@ impl Network {
     }
 }
 
-/// Whether what was answered to the first record of TLS is none.
 fn is_no_tls(error: &std::io::Error) -> bool {
     let cause = error.get_ref().and_then(|cause| cause.downcast_ref());
     matches!(
@@ -115,11 +110,10 @@ impl Connect for Network {
     }
 }
 
-/// Configurations by the file of their certificates. All remotes share them: the authorities of the
-/// system are many, and a process that has given up its files cannot read them again.
+/// Configurations by the file of their certificates. All remotes share them: the system's
+/// authorities are many, and a process that has given up its files cannot read them again.
 static CONFIGURATIONS: Mutex<BTreeMap<Option<PathBuf>, Arc<ClientConfig>>> =
     Mutex::new(BTreeMap::new());
-/// Files of certificates that are remembered.
 const CONFIGURATIONS_MAX: usize = 16;
 
 fn configuration(certificates: Option<&Path>) -> Result<Arc<ClientConfig>, String> {

@@ -4,23 +4,17 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// A try that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     /// What the call ends with when there is no other try.
     pub error: Error,
-    /// Whether another try may help.
     pub is_passing: bool,
-    /// Whether the server may have done what it was asked.
     pub is_unclear: bool,
-    /// Whether the server wants fewer requests.
     pub is_throttled: bool,
-    /// For how long the server wants none.
     pub retry_after: Option<Duration>,
 }
 
 impl Failure {
-    /// No other try helps.
     pub(crate) fn lasting(error: Error) -> Self {
         Self {
             error,
@@ -39,7 +33,6 @@ impl Failure {
         }
     }
 
-    /// The server was not reached.
     pub(crate) fn not_sent(text: String) -> Self {
         Self {
             is_passing: true,
@@ -47,7 +40,7 @@ impl Failure {
         }
     }
 
-    /// The request went, and the answer did not come, or not whole.
+    /// The request went, and no whole reply came.
     pub(crate) fn lost(text: String) -> Self {
         Self {
             is_unclear: true,
@@ -56,10 +49,9 @@ impl Failure {
     }
 }
 
-/// The innermost reason of an error, which is what people want to read.
+/// The innermost reason of an error, for people.
 pub(crate) fn reason(error: &dyn std::error::Error) -> String {
     let mut error = error;
-    // As deep as libraries nest them.
     for _ in 0..8 {
         match error.source() {
             Some(source) => error = source,

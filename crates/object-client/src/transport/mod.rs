@@ -1,4 +1,4 @@
-//! Requests and answers over connections that are kept: tries, redirects, pauses.
+//! Requests and replies over kept connections: tries, redirects, pauses.
 
 mod budget;
 mod call;
@@ -40,16 +40,14 @@ use crate::options::Options;
 use payload::{Payload, Progress};
 use pool::{Connection, Host};
 
-/// Hosts that redirects may lead to.
 const HOSTS_MAX: usize = 32;
 const REDIRECTS_MAX: usize = 5;
-/// How long a host is tried that was never reached: its name or port may be wrong.
+/// How long an unreached host is tried: its name or port may be wrong.
 const STRANGER_PATIENCE: Duration = Duration::from_secs(5);
-/// Kept connections that may turn out to be closed, one after the other.
+/// Kept connections that may turn out closed, one after the other.
 const CLOSED_MAX: usize = 8;
 const AGENT: &str = concat!("pagewell/", env!("CARGO_PKG_VERSION"));
 
-/// The connections of a remote.
 pub(crate) struct Transport {
     connect: Box<dyn Connect>,
     hosts: Mutex<HashMap<Origin, Arc<Host>>>,
@@ -60,10 +58,9 @@ pub(crate) struct Transport {
     seed: AtomicU64,
 }
 
-/// What a request over one connection came to.
 enum Sent {
     Answered(Box<Reply>),
-    /// The server had closed the connection before, and the request is not done.
+    /// The server had closed the connection, and has not done the request.
     Closed(OwnedSemaphorePermit),
 }
 
@@ -73,7 +70,6 @@ impl Transport {
         Self::over(Box::new(network), options)
     }
 
-    /// A transport over other connections.
     pub(crate) fn over(connect: Box<dyn Connect>, options: &Options) -> Self {
         // Clients that fail together come back apart.
         let mut seed = [0; 8];
@@ -90,7 +86,6 @@ impl Transport {
         }
     }
 
-    /// The same to what is no store.
     pub(crate) fn of_web(self) -> Self {
         let counts = Arc::new(Counts::of_web());
         Self { counts, ..self }
@@ -100,7 +95,6 @@ impl Transport {
         self.counts.now()
     }
 
-    /// The budget of a call that begins now.
     pub(crate) fn budget(&self) -> Budget {
         let seed = mix(self.seed.fetch_add(STEP, Ordering::Relaxed));
         Budget::new(self.retry, seed, Instant::now())
@@ -112,7 +106,7 @@ impl Transport {
             return Ok(Arc::clone(host));
         }
         if hosts.len() >= HOSTS_MAX {
-            // Redirects to ever other hosts: what is not in use goes.
+            // After redirects to ever other hosts those not in use go.
             hosts.retain(|_, host| Arc::strong_count(host) > 1);
         }
         if hosts.len() >= HOSTS_MAX {
@@ -124,7 +118,6 @@ impl Transport {
         Ok(host)
     }
 
-    /// Pauses before another try of a call that failed.
     ///
     /// # Errors
     /// The failure's, when no other try helps or none is left.
@@ -164,7 +157,7 @@ impl Transport {
             else {
                 return Ok(reply);
             };
-            // What it says to people is of no use, but its end keeps the connection.
+            // Read to its end, the connection can be kept.
             reply.collect(redirect::BODY_BYTES_MAX).await?;
             call.target = target;
         }
@@ -227,7 +220,7 @@ impl Transport {
                 let text = format!("{}: {}", call.target.shown(), failure::reason(&error));
                 Err(match (is_unsent, error.is_parse()) {
                     (true, _) => Failure::not_sent(text),
-                    // What speaks no HTTP will not do so the next time.
+                    // A server that speaks no HTTP will not do so the next time.
                     (false, true) => Failure {
                         is_unclear: true,
                         ..Failure::lasting(Error::Protocol(text))
@@ -239,7 +232,7 @@ impl Transport {
     }
 }
 
-/// The request of one try, signed as of now.
+/// The request of one try, signed now.
 fn request(call: &Call, payload: Payload) -> Result<Request<Payload>, Failure> {
     let invalid = |text: &str| {
         let text = format!("{}: {text}", call.target.shown());
@@ -257,7 +250,7 @@ fn request(call: &Call, payload: Payload) -> Result<Request<Payload>, Failure> {
     headers.entry(ACCEPT_ENCODING).or_insert(identity);
     headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
     if !call.is_reading() {
-        // Left to itself, hyper has none for an empty body, which some servers refuse.
+        // By itself hyper sends none for an empty body, which some servers refuse.
         headers.insert(CONTENT_LENGTH, HeaderValue::from(call.body_bytes()));
     }
     let mut request = Request::new(payload);

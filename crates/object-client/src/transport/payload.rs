@@ -1,5 +1,4 @@
-//! The body of a request: memory, given to the connection in pieces, so that one sees whether it
-//! moves.
+//! The body of a request: memory, given to the connection in pieces, which shows whether it moves.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -12,14 +11,13 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Instant;
 
-/// Bytes of a piece.
 const PIECE_BYTES: usize = 128 * 1024;
 
 /// When a request moved last.
 #[derive(Debug)]
 pub(crate) struct Progress {
     began: Instant,
-    /// Milliseconds since.
+    /// Milliseconds after `began`.
     moved: AtomicU64,
     is_whole: AtomicBool,
 }
@@ -33,7 +31,7 @@ impl Progress {
         })
     }
 
-    /// Whether all of the body was taken: else the connection still has bytes of it to send.
+    /// Whether all of the body was taken; else the connection still has bytes of it to send.
     pub(crate) fn is_whole(&self) -> bool {
         self.is_whole.load(Ordering::Relaxed)
     }
@@ -43,7 +41,6 @@ impl Progress {
         self.moved.store(since, Ordering::Relaxed);
     }
 
-    /// Returns when nothing has moved for `limit`.
     pub(crate) async fn stalled(&self, limit: Duration) {
         loop {
             let moved = Duration::from_millis(self.moved.load(Ordering::Relaxed));
@@ -56,10 +53,8 @@ impl Progress {
     }
 }
 
-/// The body of one try.
 #[derive(Debug)]
 pub(crate) struct Payload {
-    /// What is still to be sent; what is empty is sent.
     rest: [Bytes; 3],
     progress: Arc<Progress>,
 }

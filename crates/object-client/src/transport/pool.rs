@@ -1,5 +1,5 @@
-//! The connections of one host: so many at most, and a quarter as many for small answers; kept for
-//! the next request. And the pause that the host has asked for.
+//! The connections of one host, bounded for bodies and for small replies by themselves, and kept
+//! for the next request; and the pause that the host has asked for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,16 +21,16 @@ use crate::transport::payload::Payload;
 
 /// How long a connection may be unused: servers were seen to close after half a minute.
 const IDLE_MAX: Duration = Duration::from_secs(25);
-/// How long a server may keep others waiting, however long it wants.
+/// The longest pause of other requests that a server gets.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Bytes that hyper reads at once, and of the head of an answer.
+/// Bytes that hyper reads at once, and of the head of a reply.
 const BUFFER_BYTES_MAX: usize = 256 * 1024;
 const HEADERS_MAX: usize = 128;
 
-/// How long a kept connection may take to be ready: longer, and it is not.
+/// How long a kept connection may take to be ready before it counts as closed.
 const READY_MAX: Duration = Duration::from_secs(1);
 
-/// The task that moves the bytes of a connection; it ends, and closes, with the connection.
+/// The task that moves the bytes of a connection, and closes it when dropped.
 struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -39,7 +39,6 @@ impl Drop for Driver {
     }
 }
 
-/// A connection that no request uses.
 struct Idle {
     sender: SendRequest<Payload>,
     driver: Driver,
@@ -60,12 +59,12 @@ impl Connection {
         &mut self.sender
     }
 
-    /// Whether it has served a request: the server may have closed it in the meantime.
+    /// Whether it has served a request: the server may have closed it since.
     pub(crate) fn is_reused(&self) -> bool {
         self.is_reused
     }
 
-    /// Keeps it for the next request, once the answer was read to its end.
+    /// Keeps it for the next request; the reply was read to its end.
     pub(crate) fn keep(self) {
         if !self.sender.is_closed() {
             let idle = Idle {
@@ -78,17 +77,15 @@ impl Connection {
         drop(self.slot);
     }
 
-    /// Closes it, and leaves the right to make another.
     pub(crate) fn close(self) -> OwnedSemaphorePermit {
         self.slot
     }
 }
 
-/// One host.
 pub(crate) struct Host {
     origin: Origin,
-    /// For bodies, and apart from them for what waits for no body: a listing should not wait until
-    /// all that is read ahead has come.
+    /// For bodies, and for small replies: a listing should not wait until all that is read ahead
+    /// has come.
     slots: [Arc<Semaphore>; 2],
     was_reached: AtomicBool,
     idle: Mutex<Vec<Idle>>,
@@ -107,14 +104,12 @@ impl Host {
         })
     }
 
-    /// No request begins for so long.
     pub(crate) fn pause(&self, pause: Duration) {
         let end = Instant::now() + pause.min(PAUSE_MAX);
         let mut until = self.paused_until.lock();
         *until = Some(until.map_or(end, |until| until.max(end)));
     }
 
-    /// Waits for the end of a pause.
     pub(crate) async fn wait_pause(&self) {
         loop {
             let until = *self.paused_until.lock();
@@ -125,12 +120,10 @@ impl Host {
         }
     }
 
-    /// Whether there was a connection to it.
     pub(crate) fn was_reached(&self) -> bool {
         self.was_reached.load(Ordering::Relaxed)
     }
 
-    /// Waits for the right to have a connection, for a body or not.
     pub(crate) async fn slot(&self, is_body: bool) -> Result<OwnedSemaphorePermit, Failure> {
         let slots = &self.slots[usize::from(!is_body)];
         let slot = Arc::clone(slots).acquire_owned().await;
@@ -145,7 +138,7 @@ impl Host {
         counts: &Counts,
     ) -> Result<Connection, Failure> {
         while let Some(mut idle) = self.next_idle() {
-            // The connection may have an end of the last answer to see.
+            // The connection may have an end of the last reply to see.
             let ready = tokio::time::timeout(READY_MAX, idle.sender.ready()).await;
             if matches!(ready, Ok(Ok(()))) {
                 return Ok(Connection {
@@ -168,7 +161,7 @@ impl Host {
         let (sender, driver) = handshake.map_err(|error| {
             Failure::not_sent(format!("{}: {}", self.origin.url(), reason(&error)))
         })?;
-        // What it fails with, the request that it carries learns.
+        // The request that it carries gets its error.
         let task = tokio::spawn(async move { driver.await.unwrap_or_default() });
         Ok(Connection {
             sender,

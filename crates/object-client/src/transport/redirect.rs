@@ -1,5 +1,5 @@
 //! Where a redirect leads: absolute or relative, never from https to http, and never with a
-//! signature to a host that has nothing to do with it.
+//! signature or a secret to another host, but where that may be signed for.
 
 use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, LOCATION};
@@ -9,13 +9,13 @@ use crate::location::Origin;
 use crate::transport::call::{Call, Target};
 use crate::transport::reply::Head;
 
-/// Bytes of a body that are read for the sake of the connection.
+/// Bytes of a body that are read so that the connection can be kept.
 pub(crate) const BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// The new target, or nothing when this is no redirect that a client follows.
+/// The new target; `None` for no redirect that a client follows.
 ///
 /// # Errors
-/// [`Error::Protocol`] when the server redirects to where a client must not go.
+/// [`Error::Protocol`] for a redirect to where a client must not go.
 pub(crate) fn target(call: &Call, head: &Head) -> Result<Option<Target>, Error> {
     let is_followed = match head.status {
         StatusCode::MOVED_PERMANENTLY | StatusCode::FOUND => call.is_reading(),

@@ -16,22 +16,17 @@ use crate::transport::failure::{Failure, reason};
 use crate::transport::payload::Progress;
 use crate::transport::pool::Connection;
 
-/// Head of an answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
-    /// The status.
     pub status: StatusCode,
-    /// The headers.
     pub headers: HeaderMap,
 }
 
 impl Head {
-    /// A header as text; none when it is not.
     pub(crate) fn text(&self, name: &HeaderName) -> Option<&str> {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
 
-    /// A header by its name.
     pub(crate) fn named(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
@@ -40,7 +35,7 @@ impl Head {
         self.text(&CONTENT_LENGTH)?.parse().ok()
     }
 
-    /// For how long the server wants no request, as seconds or as a date (RFC 9110, 10.2.3).
+    /// For how long the server wants no request: seconds or a date (RFC 9110, 10.2.3).
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let text = self.text(&RETRY_AFTER)?;
         if let Ok(seconds) = text.parse() {
@@ -51,7 +46,6 @@ impl Head {
     }
 }
 
-/// An answer whose body is still to come.
 pub(crate) struct Reply {
     head: Head,
     body: Incoming,
@@ -90,7 +84,7 @@ impl Reply {
         &self.head
     }
 
-    /// The next bytes of the body, or nothing at its end.
+    /// The next bytes of the body; `None` at its end.
     ///
     /// # Errors
     /// When the body is cut, or nothing comes for too long.
@@ -105,7 +99,7 @@ impl Reply {
             match frame {
                 None => {
                     let connection = self.connection.take();
-                    // An answer may come before the request is sent: the rest would follow.
+                    // A reply may come before the request is sent: the rest would follow.
                     if let Some(connection) = connection.filter(|_| self.request.is_whole()) {
                         connection.keep();
                     }
@@ -126,7 +120,7 @@ impl Reply {
         }
     }
 
-    /// The whole body, or `None` when it has more than `limit` bytes.
+    /// The whole body; `None` when it has more than `limit` bytes.
     ///
     /// # Errors
     /// As [`Reply::next`].

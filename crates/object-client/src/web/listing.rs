@@ -1,8 +1,6 @@
-//! Folders of web servers that a program can read: WebDAV (RFC 4918) where PROPFIND is answered by
-//! 207 and by nothing else, and lists in JSON as nginx (`autoindex_format json`) and caddy make
-//! them.
-//!
-//! A list that is made for people alone is refused: their forms are without end.
+//! Folders of web servers that a program can read: WebDAV (RFC 4918) where 207 answers PROPFIND,
+//! and lists in JSON of nginx (`autoindex_format json`) and caddy. Lists for people alone are
+//! refused: their forms are without end.
 
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, StatusCode};
@@ -19,20 +17,17 @@ use crate::transport::{Call, Target};
 use crate::version::{Version, quoted};
 use crate::xml;
 
-/// Bytes of a list.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
 const PROPERTIES: &str = "<?xml version=\"1.0\" encoding=\"utf-8\"?>\
     <propfind xmlns=\"DAV:\"><prop><resourcetype/><getcontentlength/><getlastmodified/><getetag/>\
     </prop></propfind>";
 
-/// In which form a server lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Dav,
     Json,
 }
 
-/// The form that a server has shown.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Mutex<Option<Form>>);
 
@@ -104,7 +99,6 @@ fn add(page: &mut ListPage, prefix: &str, name: &str, is_folder: bool, version: 
     }
 }
 
-/// The page with each folder once.
 fn once(mut page: ListPage) -> ListPage {
     page.prefixes.sort_unstable();
     page.prefixes.dedup();

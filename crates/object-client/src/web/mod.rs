@@ -1,10 +1,10 @@
 //! Files of a web server.
 //!
 //! A key is the path of a file without its first slash, decoded; the key that the URL named is
-//! asked for exactly as the URL had it, with its query.
+//! asked for exactly as the URL has it, with its query.
 //!
-//! Weaknesses: most servers list for people alone ([`listing`]); a name that is not UTF-8 can be
-//! reached by the URL only.
+//! Weaknesses: most servers list for people alone ([`listing`]); only the URL itself can name a
+//! file whose name is not UTF-8.
 
 mod listing;
 
@@ -31,19 +31,16 @@ use crate::transport::{Call, Target, Transport};
 use crate::version::Version;
 use crate::writable::WritableRemote;
 
-/// How long a redirect is believed.
 const MOVED_AGE: Duration = Duration::from_secs(300);
-/// Redirects that are remembered.
 const MOVED_MAX: usize = 1024;
 
-/// A web server, from the place on that a URL names.
 pub(crate) struct Web {
     transport: Transport,
     origin: Origin,
     path_and_query: String,
     prefix: String,
     listing: listing::Known,
-    /// Where redirects led, so that each request for bytes need not ask again.
+    /// Where redirects led: requests for bytes need not ask again.
     moved: Mutex<HashMap<Target, (Target, Instant)>>,
 }
 
@@ -131,7 +128,7 @@ impl Service for Web {
         Ok(())
     }
 
-    /// What a redirect led to may have gone: the server is asked again.
+    /// A redirect's target may have gone: the server is asked again.
     fn learn(&self, call: &Call, _tried: &Call, refusal: &Refusal) -> bool {
         let was_known = self.moved.lock().remove(&call.target).is_some();
         was_known && !refusal.failure.is_passing
@@ -155,7 +152,6 @@ impl Service for Web {
     }
 }
 
-/// A [`Web`] for threads that wait.
 pub(crate) struct WebRemote(Arc<Web>);
 
 impl WebRemote {
@@ -180,7 +176,7 @@ impl Remote for WebRemote {
     fn fetch(&self, key: &str, version: &Version, range: Range<u64>, sink: Box<dyn Sink>) {
         let (web, call, version) = (Arc::clone(&self.0), self.0.get(key), version.clone());
         let end = End::new(sink);
-        // Without threads the future is dropped, and with it the end is called.
+        // Without threads the dropped future calls the end.
         let _ = runtime::begin(fetch(web, call, version, range, end));
     }
 
