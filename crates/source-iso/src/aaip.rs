@@ -1,20 +1,19 @@
-//! Extended attributes and access control lists of AAIP 2.0 (libisofs `doc/susp_aaip_2_0.txt`):
-//! AL entries.
+//! Extended attributes and access control lists of AAIP 2.0 (libisofs `doc/susp_aaip_2_0.txt`): AL
+//! entries.
 //!
-//! The areas of all AL entries of a record are one run of component records, which continue over
-//! the ends of entries; two components are a name and a value:
+//! The areas of all AL entries of a record are one run of component records, across the ends of
+//! entries; two components are a name and a value:
 //!
 //! ```text
 //! AL: | flags length bytes | flags length by        name, then value; CONTINUE (1) joins records
 //! AL:   tes | flags length bytes | ...
 //! ```
 //!
-//! A first byte of a name below 32 stands for a namespace. An empty name is that of both access
-//! control lists, in a form of their own, which is shown as Linux has it (acl(5)). The namespace
-//! `isofs.` is the writer's own and is not shown.
+//! A first byte of a name below 32 is a namespace. An empty name is that of both access control
+//! lists, shown in Linux' form (acl(5)). The writer's own namespace `isofs.` is not shown.
 //!
-//! Bounds: a record has at most 1 MiB of entries (`susp`), an object here [`ATTRIBUTES_MAX`]
-//! attributes. What is longer than Linux takes is left out.
+//! Bounds: 1 MiB of entries in a record (`susp`), [`ATTRIBUTES_MAX`] attributes; what is longer
+//! than Linux takes is left out.
 
 use std::ffi::CString;
 
@@ -25,12 +24,12 @@ const ATTRIBUTES_MAX: usize = 1024;
 const CONTINUE: u8 = 1;
 const ACCESS_LIST: &[u8] = b"system.posix_acl_access";
 const DEFAULT_LIST: &[u8] = b"system.posix_acl_default";
-/// Version of the form of acl(5) in an attribute.
+/// Version of the form of acl(5).
 const LIST_VERSION: u32 = 2;
-/// The number of a user or group in an entry that has none.
+/// The number in an entry without user or group.
 const NO_NUMBER: u32 = u32::MAX;
 
-/// The attributes in the joined areas of AL entries. Damage ends them; earlier ones count.
+/// The attributes in the joined areas of AL entries, up to damage.
 pub(super) fn attributes(areas: &[u8]) -> Vec<ExtendedAttribute> {
     let mut components = Components(areas);
     let mut found: Vec<ExtendedAttribute> = Vec::new();
@@ -54,7 +53,6 @@ struct Components<'a>(&'a [u8]);
 impl Iterator for Components<'_> {
     type Item = Vec<u8>;
 
-    /// The next whole component.
     fn next(&mut self) -> Option<Vec<u8>> {
         let mut component = Vec::new();
         loop {
@@ -69,7 +67,6 @@ impl Iterator for Components<'_> {
     }
 }
 
-/// A name with its namespace in letters; `None` when it is not to be shown.
 fn full_name(recorded: &[u8]) -> Option<CString> {
     let (space, rest) = match recorded {
         [1, rest @ ..] => (&b""[..], rest),
@@ -85,7 +82,6 @@ fn full_name(recorded: &[u8]) -> Option<CString> {
     is_shown.then(|| CString::new(name).ok()).flatten()
 }
 
-/// An entry of an access control list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct ListEntry {
     tag: u16,
@@ -93,7 +89,7 @@ struct ListEntry {
     permissions: u16,
 }
 
-/// The lists in a value: that of access, and that which new objects of a directory get.
+/// The access list in a value, and the list for new objects of a directory.
 fn lists(mut value: &[u8]) -> Vec<ExtendedAttribute> {
     const QUALIFIER: u8 = 0x08;
     let mut both = [Vec::new(), Vec::new()];
@@ -133,7 +129,7 @@ fn lists(mut value: &[u8]) -> Vec<ExtendedAttribute> {
     named.into_iter().filter_map(list).collect()
 }
 
-/// The bytes of a qualifier, whose parts have their lengths in front: 128 more where it goes on.
+/// The bytes of a qualifier: parts behind their lengths; 128 in a length announces another.
 fn qualifier(value: &mut &[u8]) -> Option<Vec<u8>> {
     let mut qualifier = Vec::new();
     loop {
@@ -148,7 +144,7 @@ fn qualifier(value: &mut &[u8]) -> Option<Vec<u8>> {
 }
 
 fn list((name, mut entries): (&[u8], Vec<ListEntry>)) -> Option<ExtendedAttribute> {
-    // The kernel wants them so.
+    // The kernel's order.
     entries.sort_unstable();
     let mut value = LIST_VERSION.to_le_bytes().to_vec();
     for entry in &entries {

@@ -4,16 +4,15 @@
 //! catalogue: | validation | initial entry | header | entry | extension | header ...
 //! ```
 //!
-//! All are of 32 bytes. A header announces entries for one platform; extensions of an entry hold no
-//! place and are skipped. Catalogues that announce thousands of entries exist, so the look at one
-//! ends at its first sector and after 32 entries.
+//! All are of 32 bytes. A header announces entries for one platform; extensions are skipped. Some
+//! catalogues announce thousands of entries: the first sector and 32 entries are read.
 
 use super::volume::SECTOR_BYTES;
 use pagewell_source_bytes::Readable;
 
 const ENTRY_BYTES: usize = 32;
 const ENTRIES_MAX: usize = 32;
-/// The unit in which loads are counted.
+/// The unit of load counts.
 const LOAD_BYTES: u64 = 512;
 
 /// How the firmware shows an image.
@@ -25,7 +24,7 @@ pub enum BootMedium {
     Floppy(u16),
     /// As a hard disk.
     HardDisk,
-    /// A number without a meaning.
+    /// An unknown number.
     Unknown(u8),
 }
 
@@ -36,7 +35,7 @@ pub struct BootEntry {
     pub platform: u8,
     /// Whether firmware may boot it.
     pub bootable: bool,
-    /// How.
+    /// How firmware shows it.
     pub medium: BootMedium,
     /// First byte in the image; entries count in sectors of 2048 bytes.
     pub position: u64,
@@ -44,7 +43,6 @@ pub struct BootEntry {
     pub length_bytes: u64,
 }
 
-/// The entries of the catalogue in a sector; none when it is no catalogue.
 pub(super) fn entries<E>(image: &Readable<'_, E>, sector: u32) -> Result<Vec<BootEntry>, E> {
     let mut bytes = [0u8; SECTOR_BYTES];
     let there = image.read_if_there(position(sector), &mut bytes)?;
@@ -67,7 +65,7 @@ fn parse(sector: &[u8]) -> Vec<BootEntry> {
         return Vec::new();
     };
     let mut platform = *platform;
-    // The initial entry comes without a header.
+    // The initial entry has no header.
     let mut announced = 1;
     let mut is_last = false;
     let mut found = Vec::new();

@@ -1,13 +1,12 @@
 //! Character sets of names that are not UTF-8.
 //!
-//! An image does not say in which character set its plain and Rock Ridge names are; most are ASCII
-//! or UTF-8, and others are shown byte by byte unless an option names the set.
+//! An image does not name the character set of its plain and Rock Ridge names; most are ASCII or
+//! UTF-8, and others are shown byte by byte unless an option names the set.
 //!
-//! **Rule.** A name that is UTF-8 stays; one that the set has no characters for stays, too. So the
-//! names of an image that was made in two ways are right in both, except the rare ones that are
-//! text in both sets.
+//! **Rule.** A name stays as it is if it is UTF-8, or if the set lacks a character of it: an image
+//! may have both, except rare names that are text in both sets.
 //!
-//! Weakness: those that the Encoding Standard does not have, as code pages 437 and 850 of DOS.
+//! Weakness: no sets outside the Encoding Standard, such as DOS code pages 437 and 850.
 
 use std::borrow::Cow;
 
@@ -33,7 +32,6 @@ impl Charset {
     }
 }
 
-/// The bytes in UTF-8, as far as `charset` can tell.
 pub(super) fn decoded(bytes: &[u8], charset: Option<Charset>) -> Cow<'_, [u8]> {
     let text = charset
         .filter(|_| std::str::from_utf8(bytes).is_err())

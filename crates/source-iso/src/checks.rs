@@ -1,12 +1,6 @@
-//! Faults that reading survives, for a check of an image: what is found is noted with its place and
-//! clause, and changes nothing.
-//!
-//! ```text
-//! descriptors  once, when an image is opened
-//! a record     each time that it is parsed; the list has it once
-//! ```
-//!
-//! Without a list of violations nothing is looked at.
+//! Faults that reading survives, for a check of an image: each is noted with its place and clause.
+//! Descriptors are checked when an image is opened, records whenever they are parsed; a list of
+//! violations has each fault once.
 
 use super::descriptor::Descriptor;
 use super::descriptor_set::DescriptorSet;
@@ -21,7 +15,6 @@ use pagewell_source_bytes::Violations;
 const DIRECTORY: u32 = 0o040_000;
 const LINK: u32 = 0o120_000;
 
-/// Notes faults of the descriptors of a session that begins at `start`.
 pub(super) fn descriptors(
     violations: &Violations,
     (start, set): (u64, &DescriptorSet),
@@ -64,7 +57,6 @@ fn descriptor(violations: &Violations, found: &Descriptor) {
     }
 }
 
-/// Notes faults of a record of any kind.
 pub(super) fn record(volume: &Volume, position: u64, record: &Record) {
     let extent = record.extent_halves();
     if extent.little != extent.big {
@@ -83,7 +75,6 @@ pub(super) fn record(volume: &Volume, position: u64, record: &Record) {
     }
 }
 
-/// Notes faults of an object.
 pub(super) fn object(volume: &Volume, position: u64, recorded: &Recorded) {
     record(volume, position, &recorded.record);
     if let Some(defect) = recorded.defect {

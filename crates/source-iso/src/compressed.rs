@@ -1,23 +1,22 @@
-//! Compressed files as objects of the page cache: what they hold uncompressed is in memory once,
-//! like all other data, and the compressed bytes below it are.
+//! Compressed files as objects of the page cache: their uncompressed bytes are in memory once, and
+//! so are the compressed bytes.
 //!
 //! ```text
 //! read ──> pages of the file ── miss ──> a thread ──> pages of the image ──> inflate ──> page
 //! ```
 //!
-//! A few threads serve the misses, because the image's bytes may have to be waited for. The last
-//! block of a file stays with it, as a page may hold only a part of one. Files that are in use are
-//! remembered, up to a number; what the page cache has of the others goes with them.
+//! A few threads serve the misses, which may wait for the image. The last block of a file stays
+//! with it: a page may hold only a part of one. Files in use are remembered up to a number; the
+//! page cache drops the others' bytes with them.
 //!
-//! A small file that is read whole for the first time goes by: most such reads are those of a copy
-//! or a search, which comes once, and for which a page and two changes of threads cost as much as
-//! to inflate. Read again, it stays in memory like others.
+//! A small file's first read, if it is whole, bypasses the cache: it is mostly of a copy or a
+//! search, and a page and two changes of threads cost as much as to inflate.
 //!
-//! Hard links are one file: that its data begins at the same place and has the same length names
-//! it. A record that says otherwise what follows is another file, which is not remembered.
+//! Hard links are one file: the place of the data and the length name it. A record that contradicts
+//! a known one is another file, which is not remembered.
 //!
-//! Bounds: [`REQUESTS_MAX`] requests of [`REQUEST_BYTES_MAX`] are on their way at a time, far less
-//! than the smallest cache has, so that there is always memory for the compressed bytes.
+//! Bounds: [`REQUESTS_MAX`] requests of [`REQUEST_BYTES_MAX`] at a time leave the smallest cache
+//! memory for the compressed bytes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -38,7 +37,6 @@ use super::zisofs::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Compression, HEADER_BYTES,
 
 const REQUESTS_MAX: u32 = 4;
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
-/// More than read side by side usefully.
 const THREADS_MAX: usize = 4;
 /// A small file: what a copy reads at once.
 const SMALL_BYTES_MAX: u64 = 1 << 20;
@@ -46,7 +44,6 @@ const SMALL_BYTES_MAX: u64 = 1 << 20;
 const FILES_MAX: usize = 16384;
 const FILES_SHARDS: usize = 8;
 
-/// All compressed files of an image.
 pub(super) struct CompressedFiles {
     cache: Cache,
     /// Made for the first of them.
@@ -54,7 +51,7 @@ pub(super) struct CompressedFiles {
     files: Pieces<Data, KnownFile>,
 }
 
-/// Which compressed data: where it begins, and the length of the file.
+/// Compressed data: where it begins, and the uncompressed length.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Data {
     position: u64,
@@ -73,7 +70,6 @@ struct KnownFile {
     bytes: OnceLock<Bytes>,
 }
 
-/// What all of them share below the page cache.
 struct SharedStore {
     name: String,
 }
@@ -182,20 +178,17 @@ fn known(volume: &Volume, node: &Node, compression: Compression) -> KnownFile {
     }
 }
 
-/// A file whose data is compressed.
 struct CompressedFile {
     volume: Volume,
     sections: Sections,
     compression: Compression,
-    /// Whether the data begins as its entry says; set when it was read.
+    /// Whether header and entry agree; set when the header was read.
     header_agrees: OnceLock<bool>,
-    /// Number and bytes of the block that was inflated last to be copied.
+    /// Number and bytes of the last inflated block of which a part was copied.
     last_block: Mutex<Option<(u64, Vec<u8>)>>,
-    /// Why the last request failed.
     failure: Mutex<Option<String>>,
 }
 
-/// The object that the page cache asks.
 struct Served {
     file: Arc<CompressedFile>,
     workers: Arc<Workers>,
@@ -220,12 +213,10 @@ impl Object for Served {
 }
 
 impl CompressedFile {
-    /// Whether a record says the same of its data.
     fn is_of(&self, node: &Node, compression: Compression) -> bool {
         self.compression == compression && *self.sections == *node.sections
     }
 
-    /// Fills a request, on a thread that may wait.
     fn serve(&self, mut request: Request) {
         let mut filled_bytes = 0;
         let mut result = Ok(());
@@ -247,10 +238,8 @@ impl CompressedFile {
         complete(request, outcome);
     }
 
-    /// All of a small file, up to what is damaged.
     fn whole(&self) -> Result<Vec<u8>> {
         let size = self.compression.size().min(SMALL_BYTES_MAX);
-        // At most SMALL_BYTES_MAX.
         let mut bytes = vec![0; size as usize];
         let mut filled_bytes = 0;
         match self.fill(0, &mut bytes, &mut filled_bytes) {
@@ -260,8 +249,8 @@ impl CompressedFile {
         Ok(bytes)
     }
 
-    /// Fills `target` with what is `filled_bytes` behind `start`, and counts that; behind the end
-    /// with zeros.
+    /// Fills `target` with what is `filled_bytes` behind `start`, and counts that; zeros behind the
+    /// end.
     fn fill(&self, start: u64, mut target: &mut [u8], filled_bytes: &mut usize) -> Result<()> {
         while !target.is_empty() {
             let offset = start + *filled_bytes as u64;
@@ -271,7 +260,6 @@ impl CompressedFile {
                 return Ok(());
             }
             let (block, begin, length) = self.compression.block_of(offset);
-            // Less than a block.
             let inside = (offset - begin) as usize;
             let taken = (length - inside).min(target.len());
             let (now, later) = target.split_at_mut(taken);
@@ -286,7 +274,6 @@ impl CompressedFile {
         Ok(())
     }
 
-    /// Copies a part of a block.
     fn copy(&self, block: u64, (inside, length): (usize, usize), target: &mut [u8]) -> Result<()> {
         let held = self.last_block.lock().take();
         let bytes = match held {
@@ -304,7 +291,6 @@ impl CompressedFile {
         Ok(())
     }
 
-    /// Fills `target` with a whole block.
     fn inflate(&self, block: u64, target: &mut [u8]) -> Result<()> {
         let compression = &self.compression;
         if !self.header_agrees()? {
@@ -332,24 +318,21 @@ impl CompressedFile {
         }
         let mut header = [0; HEADER_BYTES];
         let there = read::length_bytes(&self.sections).min(HEADER_BYTES as u64);
-        // At most HEADER_BYTES.
         self.read(0, header.get_mut(..there as usize).unwrap_or_default())?;
         Ok(*self
             .header_agrees
             .get_or_init(|| self.compression.agrees(&header)))
     }
 
-    /// Reads compressed data.
     fn read(&self, offset: u64, target: &mut [u8]) -> Result<()> {
         read::fill(&self.volume, &self.sections, offset, target, true)
     }
 
-    /// The error about a byte of the compressed data.
     fn fault(&self, offset: u64, what: &str) -> Error {
         read::fault(&self.volume, &self.sections, offset, what)
     }
 
-    /// What the cache says of a failure is only a number.
+    /// The cache gives only an error number.
     fn explained(&self, error: Error) -> Error {
         match error {
             Error::Io(text) => Error::Io(self.failure.lock().clone().unwrap_or(text)),

@@ -8,11 +8,10 @@
 //! | 2 | 1 | UCS-2 | Joliet |
 //! | 2 | 2 | | enhanced (ISO 9660:1999) |
 //!
-//! High Sierra, the draft of 1986, has eight more bytes in front and shorter fields, so that all
-//! others are elsewhere; its directory records differ too (`record`).
+//! High Sierra, the draft of 1986, has eight more bytes in front and shorter fields; its directory
+//! records differ too (`record`).
 //!
-//! Weakness: texts of the primary descriptor are read as UTF-8, which they should not be and often
-//! are.
+//! Weakness: texts of the primary descriptor are read as UTF-8, against the standard.
 
 use std::hash::Hasher;
 
@@ -31,7 +30,6 @@ const LONG_TEXT_BYTES: usize = 128;
 /// System and volume (clauses 8.4.5 and 8.4.6).
 const SHORT_TEXT_BYTES: usize = 32;
 
-/// What a sector among the descriptors is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Boot,
@@ -43,11 +41,10 @@ pub(super) enum Kind {
     Terminator,
     /// Of UDF (ECMA-167 2/9.1), which may be among them: NSR02 or NSR03.
     Udf,
-    /// The same: the begin, the end, or a boot descriptor.
+    /// Of UDF: the begin, the end, or a boot descriptor.
     Extended,
 }
 
-/// Offsets of fields.
 struct Layout {
     system: usize,
     volume: usize,
@@ -58,7 +55,6 @@ struct Layout {
     preparer: usize,
     application: usize,
     created: usize,
-    /// Bytes of a time.
     time_bytes: usize,
 }
 
@@ -88,13 +84,11 @@ const HIGH_SIERRA: Layout = Layout {
     time_bytes: 16,
 };
 
-/// A descriptor of a tree.
 #[derive(Clone)]
 pub(super) struct Descriptor {
     pub is_high_sierra: bool,
     /// First byte in the image.
     pub position: u64,
-    /// Numbers are the same in both byte orders.
     pub halves_agree: bool,
     pub label: String,
     pub system: String,
@@ -107,11 +101,10 @@ pub(super) struct Descriptor {
     pub volume_blocks: u32,
     /// `None`: it contradicts itself.
     pub root: Option<Record>,
-    /// Hash of the descriptor and the image's length.
     pub identity: u64,
 }
 
-/// The kind of a sector; `None` for other data, and whether it is High Sierra's.
+/// The kind of a sector, and whether it is High Sierra's; `None` for other data.
 pub(super) fn kind_of(sector: &[u8; SECTOR_BYTES]) -> Option<(Kind, bool)> {
     if &sector[9..14] == b"CDROM" {
         return Some(match sector[8] {
@@ -138,7 +131,7 @@ pub(super) fn kind_of(sector: &[u8; SECTOR_BYTES]) -> Option<(Kind, bool)> {
 }
 
 impl Descriptor {
-    /// Reads the descriptor in `sector`, which is at `position` of an image of `length_bytes`.
+    /// Reads the descriptor in `sector`, at `position` of an image of `length_bytes`.
     pub(super) fn read(
         sector: &[u8; SECTOR_BYTES],
         (kind, is_high_sierra): (Kind, bool),
@@ -177,20 +170,19 @@ impl Descriptor {
         }
     }
 
-    /// The byte behind the volume of a session that begins at this sector.
     pub(super) fn end_of_volume(&self, start: u64) -> u64 {
         let blocks = u64::from(self.volume_blocks) * u64::from(self.block_bytes);
         let start = start.saturating_mul(SECTOR_BYTES as u64);
         start.saturating_add(blocks)
     }
 
-    /// Bytes of that volume that an image of this length lacks.
+    /// Bytes of the volume that an image of this length lacks.
     pub(super) fn missing_bytes(&self, start: u64, length_bytes: u64) -> u64 {
         self.end_of_volume(start).saturating_sub(length_bytes)
     }
 
-    /// Whether blocks have a size that this reader takes (ECMA-119 clause 6.2.2, and sizes above a
-    /// sector that some writers use).
+    /// Whether this reader takes the block size: those of ECMA-119 clause 6.2.2, and some above a
+    /// sector.
     pub(super) fn has_sound_blocks(&self) -> bool {
         (512..=32768).contains(&self.block_bytes) && self.block_bytes.is_power_of_two()
     }
@@ -224,7 +216,6 @@ fn identity(sector: &[u8; SECTOR_BYTES], length_bytes: u64) -> u64 {
     hasher.finish()
 }
 
-/// A padded text; zeros are padding too.
 fn text(bytes: &[u8]) -> String {
     let end = bytes.iter().rposition(|byte| !matches!(byte, 0 | b' '));
     let text = bytes.get(..end.map_or(0, |last| last + 1)).unwrap_or(&[]);

@@ -1,9 +1,8 @@
 //! The descriptors of one session.
 //!
-//! A set begins 16 sectors behind the start of its session. A terminator should end it; images
-//! without one exist, and images with thousands of descriptors, so the scan ends at the first
-//! sector that is no descriptor, at the end of the image, or after 64. The first descriptor of each
-//! kind counts, wherever it is; behind the terminator only descriptors of UDF may follow.
+//! A set begins 16 sectors behind its session. Some images lack the terminator, others have
+//! thousands of descriptors: the scan ends at the first other sector, at the image's end, or after
+//! 64. The first descriptor of each kind counts; only those of UDF may follow the terminator.
 //!
 //! ```text
 //! 0            16        17       18         19
@@ -18,15 +17,14 @@ use super::volume::SECTOR_BYTES;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const FIRST_SECTOR: u64 = 16;
 const DESCRIPTORS_MAX: u64 = 64;
-/// System identifier of the boot record of El Torito, and where it has the catalogue's sector.
+/// El Torito's system identifier in a boot record, and where that has the catalogue's sector.
 const EL_TORITO: &[u8] = b"EL TORITO SPECIFICATION";
 const CATALOGUE_SECTOR: usize = 71;
 
-/// Why a device is no image for this reader: what is missing.
+/// Why a device is no image for this reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotIso(pub &'static str);
 
-/// The descriptors of a session.
 #[derive(Default)]
 pub(super) struct DescriptorSet {
     pub primary: Option<Descriptor>,
@@ -35,12 +33,10 @@ pub(super) struct DescriptorSet {
     /// Sector of the boot catalogue.
     pub boot_catalogue: Option<u32>,
     pub is_terminated: bool,
-    /// The byte behind the last descriptor.
     pub end_position: u64,
 }
 
 impl DescriptorSet {
-    /// Reads the set of the session that begins at this sector.
     pub(super) fn read<E>(image: &Readable<'_, E>, start: u64) -> Result<Self, E> {
         let mut set = Self::default();
         for index in 0..DESCRIPTORS_MAX {
@@ -82,7 +78,7 @@ impl DescriptorSet {
         slot.get_or_insert_with(|| Descriptor::read(sector, kind, place));
     }
 
-    /// The descriptor that speaks for the volume; `None` without any tree.
+    /// The descriptor that stands for the volume; `None` without any tree.
     pub(super) fn main(&self) -> Option<&Descriptor> {
         let others = self.joliet.as_ref().or(self.enhanced.as_ref());
         self.primary.as_ref().or(others)
@@ -95,7 +91,6 @@ fn boot_catalogue(sector: &[u8; SECTOR_BYTES]) -> Option<u32> {
     Some(u32::from_le_bytes(*number))
 }
 
-/// Looks at the first session of an image; errors are those of reading it.
 pub(super) fn examine<E>(image: &Readable<'_, E>) -> Result<Result<DescriptorSet, NotIso>, E> {
     let set = DescriptorSet::read(image, 0)?;
     if set.main().is_some() {

@@ -1,7 +1,6 @@
-//! A parsed directory: its names in recorded order, and where their objects are.
-//!
-//! Of several versions of a file the highest is shown, or all are; other repeated names are
-//! numbered ([`NameTable`]).
+//! A parsed directory: its names in recorded order, and where their objects are. Of several
+//! versions of a file the highest is shown, or all; other repeated names are numbered
+//! ([`NameTable`]).
 
 use std::ops::Deref;
 
@@ -11,7 +10,6 @@ use super::file_id::{Object, RecordPlace};
 use super::names::Name;
 use super::options::Case;
 
-/// A name's object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Value {
     /// First byte of a directory's extent; the inode number of another object.
@@ -32,16 +30,14 @@ pub(super) enum ItemKind {
     File,
 }
 
-/// All names of a directory except `.` and `..`.
 #[derive(Debug)]
 pub(super) struct Directory {
-    /// First byte of its extent.
     position: u64,
     names: NameTable<Value>,
 }
 
 impl Directory {
-    /// `ignores_case` is for lookups only.
+    /// `ignores_case`: in lookups.
     pub(super) fn new(position: u64, ignores_case: bool) -> Self {
         Self {
             position,
@@ -68,7 +64,7 @@ impl Directory {
         self.names.push(&name.bytes, value)
     }
 
-    /// Offset of the record of the subdirectory whose extent begins there.
+    /// Offset of the record of the subdirectory whose extent begins at `position`.
     pub(super) fn record_of(&self, position: u64) -> Option<u64> {
         let is_it =
             |item: &&Item| item.value.kind == ItemKind::Directory && item.value.place == position;
@@ -76,14 +72,13 @@ impl Directory {
         found.map(|item| u64::from(item.value.record_offset))
     }
 
-    /// Whether a plain name has a small letter.
     pub(super) fn has_small_letters(&self) -> bool {
         let plain = self.items().iter().filter(|item| item.value.is_plain);
         let mut bytes = plain.flat_map(|item| self.name_of(item));
         bytes.any(u8::is_ascii_lowercase)
     }
 
-    /// Shows plain names so; only before [`Self::finish`].
+    /// Changes the letters of plain names; only before [`Self::finish`].
     pub(super) fn show_plain(&mut self, case: Case) {
         let change = match case {
             Case::Lower => <[u8]>::make_ascii_lowercase,
@@ -98,7 +93,7 @@ impl Directory {
     }
 
     /// Builds the index and renames repeated names, whose records are `repeated`; `None` without
-    /// space. To be called once, after the last `push`.
+    /// space. Called once, after the last `push`.
     pub(super) fn finish(&mut self, all_versions: bool, repeated: impl Fn(u64)) -> Option<()> {
         let position = self.position;
         self.names.finish(|held, new| {
@@ -132,7 +127,6 @@ impl Directory {
         }
     }
 
-    /// Inode number of an item's object.
     pub(super) fn number_of(&self, item: &Item) -> u64 {
         match item.value.kind {
             ItemKind::Directory => self.object_of(item).number(),
@@ -140,7 +134,6 @@ impl Directory {
         }
     }
 
-    /// Removes the name at `index`; only before [`Self::finish`].
     pub(super) fn remove(&mut self, index: usize) {
         self.names.remove(index);
     }

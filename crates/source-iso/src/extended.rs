@@ -1,5 +1,5 @@
-//! Extended attributes of objects: those of AAIP (`aaip`), and what Mac OS keeps beside the data of
-//! a file.
+//! Extended attributes of objects: those of AAIP (`aaip`), and what Mac OS keeps beside a file's
+//! data.
 //!
 //! ```text
 //! AA  14  2  type (4)  creator (4)  flags (2)      user.com.apple.FinderInfo, 32 bytes
@@ -7,20 +7,19 @@
 //! ```
 //!
 //! The first is a system use entry of "Apple Extensions to ISO 9660"; the second is a record with
-//! the flag of an associated file, which comes before that of its file (ECMA-119 clauses 9.1.6 and
-//! 9.3). Both have the names that rsync gives them on Linux.
+//! the associated flag before the file's own (ECMA-119 clauses 9.1.6 and 9.3). The names are
+//! rsync's.
 //!
-//! Entries are read again at each call: few programs ask. A subdirectory has its own in the record
-//! that its parent has of it, unlike its other attributes.
+//! Entries are read at each call. A subdirectory's are in its parent's record of it, unlike its
+//! other attributes.
 //!
-//! Programs ask for attributes of each object that they list, unless a file system has none at all.
-//! So the first records of the root directory decide: the announcement of AAIP, an attribute there,
-//! or an associated file.
+//! Programs that list ask for the attributes of each object, unless a file system has none. So the
+//! first records of the root directory decide: an announcement of AAIP, an attribute, or an
+//! associated file.
 //!
-//! Weaknesses: attributes of an image whose root directory has none, and no announcement, are not
-//! shown. A resource fork of more than 64 KiB, which Linux has no attribute for, is not shown.
-//! Access control lists are shown and do not decide about access; the mode, which has their mask,
-//! does.
+//! Weaknesses: an image without any of these in its root shows no attributes, nor a resource fork
+//! over 64 KiB, Linux' limit. Access control lists do not decide about access; the mode, which has
+//! their mask, does.
 
 use std::ffi::{CStr, CString};
 
@@ -39,10 +38,9 @@ const USER: &[u8] = b"user.";
 const AAIP: &[u8] = b"AAIP";
 /// Records of the root directory that are looked at: a few sectors.
 const ROOT_RECORDS_MAX: usize = 64;
-/// Beginning of an AA entry about a file of HFS; type, creator and flags follow.
+/// Begin of an AA entry about a file of HFS; type, creator and flags follow.
 const APPLE_HFS: &[u8] = b"AA\x0e\x02";
 
-/// All attributes of an object, each name once.
 fn all_of(tree: &Tree, object: Object, may_block: bool) -> Result<Vec<ExtendedAttribute>> {
     let mut areas = Vec::new();
     let mut finder_info = None;
@@ -67,7 +65,6 @@ fn all_of(tree: &Tree, object: Object, may_block: bool) -> Result<Vec<ExtendedAt
     Ok(found)
 }
 
-/// Whether objects of a tree may have attributes; false when that cannot be read.
 pub(super) fn are_possible(tree: &Tree) -> bool {
     let mut found = false;
     let visited = tree.visit_root(ROOT_RECORDS_MAX, &mut |is_associated, entry| {
@@ -81,7 +78,7 @@ pub(super) fn are_possible(tree: &Tree) -> bool {
     found && visited.is_ok()
 }
 
-/// What an AA entry says, as the Finder has it: then come place and folder, which are not recorded.
+/// The Finder's form of an AA entry: place and folder, which are not recorded, follow.
 fn finder_info_of(entry: &[u8]) -> Option<Vec<u8>> {
     let recorded = entry.strip_prefix(APPLE_HFS)?.get(..10)?;
     let mut info = recorded.to_vec();
@@ -110,7 +107,6 @@ impl ExtendedAttributes for IsoFileSystem {
         let shown = names.filter(|name| is_shown(name, call.credentials.uid));
         let mut list = Vec::new();
         for name in shown {
-            // The longest list that Linux takes.
             if list.len() + name.len() > VALUE_BYTES_MAX {
                 break;
             }

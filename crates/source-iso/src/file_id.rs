@@ -1,8 +1,8 @@
 //! Identifiers of objects in an image: the place of a directory record.
 //!
-//! A place in a read-only image always means the same object, so an identifier survives restart and
-//! needs no table. For safety it is not trusted: image, tree and kind must match, and the record is
-//! read and checked again (in `tree`).
+//! A place in a read-only image always means one object, so an identifier survives restart. It is
+//! not trusted: image, tree and kind must match, and the record is read and checked again (in
+//! `tree`).
 //!
 //! 32 bytes, little-endian:
 //!
@@ -17,10 +17,10 @@
 //! 24 parent  first byte of the extent of the directory that holds the record; directory: 0
 //! ```
 //!
-//! A directory has the place of its own extent, not of a record in its parent, so that `..` of a
-//! child and the name in the parent lead to equal identifiers. An empty directory of size 0 has no
-//! extent, but the place of its record. An object with several names has an identifier for each,
-//! which leads to that name's record; [`object_of`] leaves out the places.
+//! A directory's place is that of its own extent, so that `..` of a child and the name in the
+//! parent lead to equal identifiers; an empty one of size 0 has no extent. An object with several
+//! names has an identifier for each, which leads to that name's record; [`object_of`] leaves out
+//! the places.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -59,7 +59,6 @@ impl fmt::Display for TreeKind {
     }
 }
 
-/// The place of an object in the image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Object {
     /// First byte of the directory's extent.
@@ -71,12 +70,10 @@ pub(super) enum Object {
 }
 
 impl Object {
-    /// The inode number, except that of a file with several names.
     pub(super) fn number(self) -> u64 {
         of_place(self.place())
     }
 
-    /// Where its first record is.
     pub(super) fn place(self) -> u64 {
         match self {
             Self::Directory(position) => position,
@@ -94,7 +91,6 @@ impl From<Object> for u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct RecordPlace {
     pub position: u64,
-    /// First byte of the extent of its directory.
     pub directory: u64,
 }
 
@@ -128,8 +124,7 @@ pub(super) fn object_of(id: &FileId) -> FileId {
     FileId::of(&bytes)
 }
 
-/// [`Error::BadId`] for an identifier that this layout never had, [`Error::Stale`] for one of
-/// another image or tree.
+/// [`Error::BadId`] for what this layout never had, [`Error::Stale`] for another image or tree.
 pub(super) fn decode(
     image: u64,
     tree: TreeKind,

@@ -151,7 +151,7 @@ impl FileSystem for IsoFileSystem {
         let volume = &self.tree.volume;
         let parts = files.iter().flat_map(|file| {
             let (_, node) = self.tree.resolve(file, false)?;
-            // An entry of zisofs can say that much more is recorded than the file has.
+            // An entry of zisofs can announce much more data than the file has.
             let wanted = read::length_bytes(&node.sections).min(AHEAD_BYTES_MAX);
             Ok::<_, Error>(read::runs(volume, &node.sections, 0, wanted))
         });
@@ -180,7 +180,7 @@ impl FileSystem for IsoFileSystem {
         // First, so that an unreadable directory gives no entries.
         let names = tree.names(directory, may_block)?;
         let mut near = None;
-        // The cookie of an entry is one more than its index; `.` and `..` come first.
+        // A cookie is the index plus one; `.` and `..` come first.
         for index in cookie..names.items().len() as u64 + 2 {
             let (name, object, file_id) = match index {
                 0 => (&b"."[..], directory, directory.number()),
@@ -204,14 +204,14 @@ impl FileSystem for IsoFileSystem {
             };
             let entry = match with_attributes.then(examine) {
                 Some(Ok(entry)) => Some(entry),
-                // The entries so far are a valid page; the next call continues behind them.
+                // The entries so far are a page; the next call goes on behind them.
                 Some(Err(Error::WouldBlock)) if index > cookie => return Ok(page(false)),
                 Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
                 Some(Err(_)) | None => None,
             };
             let taken = visit(&DirectoryEntry {
                 name,
-                // A damaged record is read only within its own budget.
+                // For a damaged record the two may differ.
                 file_id: entry.map_or(file_id, |entry| entry.attributes.file_id),
                 cookie: index + 1,
                 entry,

@@ -1,15 +1,14 @@
 //! ISO 9660 images: ECMA-119 with Rock Ridge and Joliet, read-only.
 //!
-//! **Problem.** The format is old, its writers disagree, and images come from any source. A reader
-//! must show what the writer meant, and survive chains that loop, directories inside themselves and
-//! false lengths.
+//! **Problem.** The format is old, its writers disagree, and images come from any source, with
+//! chains that loop, directories inside themselves and false lengths.
 //!
 //! **Rule.** Every structure is checked against its neighbours before use; damage costs only the
-//! object it is in; every loop over foreign data has a bound; no reply has zeros or another
-//! object's data in place of missing data.
+//! object it is in; every loop over foreign data has a bound; missing data is an error, never zeros
+//! or another object's data.
 //!
-//! **Shape.** An image is a set of places. A directory is identified by its extent, any other
-//! object by its record (`file_id`), so identifiers need no table and survive restart.
+//! **Shape.** An image is a set of places: a directory is identified by its extent, any other
+//! object by its record (`file_id`).
 //!
 //! ```text
 //! descriptor_set -> select -> tree -> directory (names) -> node (attributes, sections) -> read
@@ -17,11 +16,10 @@
 //! boot sessions descriptor  pieces    record, susp, rock_ridge, names, time    compressed, zisofs
 //! ```
 //!
-//! One tree of an image is served (`select`); path tables are not used. The image is read through
-//! the page cache; file data is sent from pinned pages, without a copy.
+//! One tree of an image is served (`select`); path tables are not used. File data is sent from
+//! pinned pages of the page cache, without a copy.
 //!
-//! **Known weaknesses.** The image must not change while it is open. Sparse files (SF) are
-//! recognised and refused.
+//! **Known weaknesses.** The image must not change while it is open. Sparse files (SF) are refused.
 
 mod aaip;
 mod boot;
@@ -75,13 +73,12 @@ pub fn recognise(device: &dyn Device) -> pagewell_device::Result<Result<(), NotI
 pub struct IsoFileSystem {
     tree: tree::Tree,
     compressed: compressed::CompressedFiles,
-    /// Objects may have extended attributes.
     has_attributes: bool,
 }
 
 impl IsoFileSystem {
     /// Opens the image in `bytes`; its compressed files are kept in `cache`, uncompressed. A tree
-    /// that was asked for opens also when its root directory is unreadable.
+    /// named in the options opens also when its root directory is unreadable.
     pub fn of_bytes(bytes: &Bytes, cache: &Cache, options: &IsoOptions) -> Result<Self, OpenError> {
         let tree = select::open(bytes, options)?;
         Ok(Self {

@@ -1,23 +1,21 @@
 //! From recorded identifiers to shown names.
 //!
-//! A name is made here once, when its directory is read; listings and lookups use that one.
-//!
 //! **Letters of plain names.** The standard allows capitals only, and most writers make them of
 //! small letters; some record names as they were. Shown small, `Makefile` and `makefile` would
-//! clash; shown as recorded, most discs would shout. Whether a tree has a small letter anywhere
-//! only a walk over all of it can tell, which is too long.
+//! clash; shown as recorded, most discs would be in capitals. Only a walk over a whole tree would
+//! find all small letters.
 //!
 //! ```text
-//! the root directory, or the one of the name, has a small letter      as recorded
-//! neither has one                                                     small
+//! a small letter in the root directory, or in the name's own      as recorded
+//! in neither                                                      small
 //! ```
 //!
-//! Within a directory either all names change or none, and all only where none has a small letter:
-//! so no two different names ever become equal. A name that is not UTF-8 is not changed, because in
-//! some character sets a letter's byte may be the half of another character.
+//! Names of a directory change together, and only where none has a small letter: different names
+//! never become equal. A name that is not UTF-8 stays: a letter's byte may be a part of a
+//! character.
 //!
-//! Weakness: a directory of capitals only, as `README`, deep in a tree with small letters but with
-//! none in its root, is shown small. Lookups ignore case, so that it is found by its name in any.
+//! Weakness: a directory of capitals only, as `README`, below a root without small letters is shown
+//! small. Lookups ignore case, and find it by any.
 
 use pagewell_source_bytes::presentable;
 
@@ -29,7 +27,7 @@ pub(super) struct Name {
     pub bytes: Vec<u8>,
     /// File version (ECMA-119 clause 7.5.1); 1 when none was recorded.
     pub version: u32,
-    /// The letters may be shown otherwise.
+    /// The letters may be changed.
     pub is_plain: bool,
 }
 
@@ -46,7 +44,6 @@ pub(super) fn plain(identifier: &[u8], charset: Option<Charset>) -> Name {
     }
 }
 
-/// The name of a Rock Ridge NM entry.
 pub(super) fn rock_ridge(name: &[u8], charset: Option<Charset>) -> Name {
     Name {
         bytes: presentable(decoded(name, charset).into_owned()),
@@ -55,14 +52,14 @@ pub(super) fn rock_ridge(name: &[u8], charset: Option<Charset>) -> Name {
     }
 }
 
-/// The name of a record of ISO 9660:1999, unchanged: it needs no version, but some writers add one.
+/// The name of a record of ISO 9660:1999: as it is, but for a version that some writers add.
 pub(super) fn enhanced(identifier: &[u8], charset: Option<Charset>) -> Name {
     let base = identifier.strip_suffix(b";1").unwrap_or(identifier);
     rock_ridge(base, charset)
 }
 
-/// Whether escape sequences of a supplementary volume descriptor (ECMA-119 clause 8.5.6) announce
-/// Joliet, of level 1, 2 or 3 (UCS-2 levels of ISO 10646).
+/// Whether escape sequences of a supplementary descriptor (ECMA-119 clause 8.5.6) announce Joliet,
+/// of level 1, 2 or 3 (UCS-2 levels of ISO 10646).
 pub(super) fn announce_joliet(escape_sequences: &[u8]) -> bool {
     let mut windows = escape_sequences.windows(3);
     windows.any(|window| matches!(window, b"%/@" | b"%/C" | b"%/E"))
@@ -78,8 +75,7 @@ pub(super) fn wide_text(bytes: &[u8]) -> String {
         .collect()
 }
 
-/// The name of a Joliet record, in big-endian UTF-16: ends at NUL; version and trailing dots are
-/// cut.
+/// The name of a Joliet record, in big-endian UTF-16: up to NUL, without version and trailing dots.
 pub(super) fn joliet(identifier: &[u8]) -> Name {
     let text = wide_text(identifier);
     let text = text.split('\0').next().unwrap_or_default();

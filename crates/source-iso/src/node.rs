@@ -1,9 +1,8 @@
 //! The meaning of a directory record: a file's sections, an object's attributes.
 //!
 //! A file larger than one extent is a run of records with one identifier; all but the last have a
-//! flag for more (ECMA-119 clause 9.1.6). Any number of sections of any length is accepted. A run
-//! that does not end, or whose identifier changes, is a file with unreadable data; the rest of the
-//! directory is not affected.
+//! flag for more (ECMA-119 clause 9.1.6). Sections may have any number and length. The data of a
+//! run without an end, or whose identifier changes, is unreadable.
 
 use std::num::NonZeroU32;
 
@@ -31,7 +30,6 @@ pub(super) struct Section {
     pub interleave: Option<(u8, u8)>,
 }
 
-/// The extents of one object, in order. Nearly all objects have one.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Sections {
     #[default]
@@ -68,16 +66,12 @@ impl std::ops::Deref for Sections {
     }
 }
 
-/// An object as recorded: a record, or a run of records.
 pub(super) struct Recorded {
-    /// Offset of the first record in the directory.
     pub offset: u64,
     pub record: Record,
-    /// Its Rock Ridge entries, in a tree that has them.
     pub rock_ridge: Option<RockRidge>,
     /// Data, in order; a single section for a directory.
     pub sections: Sections,
-    /// Why the data is unreadable, if it is.
     pub defect: Option<&'static str>,
 }
 
@@ -85,11 +79,9 @@ pub(super) struct Recorded {
 pub(super) struct Node {
     pub attributes: Attributes,
     pub sections: Sections,
-    /// Target of a symbolic link; `None` also for a damaged one.
     pub target: Option<Vec<u8>>,
-    /// Why the data is unreadable, if it is.
     pub defect: Option<&'static str>,
-    /// How the data is compressed, if it is, and is to be shown uncompressed.
+    /// How the data is compressed, if it is to be shown uncompressed.
     pub compression: Option<Compression>,
     /// Of an object that may have several names ([`Shared::key`]).
     pub shared: Option<NonZeroU32>,
@@ -118,8 +110,7 @@ impl ObjectReader<'_> {
         self.next_before(u64::MAX)
     }
 
-    /// The next object, if its first record begins before `limit`; its other records may be behind
-    /// it.
+    /// The next object, if its first record begins before `limit`.
     pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<Recorded>> {
         while let Some((offset, record)) = self.cursor.next_before(limit)? {
             let is_skipped = record.is_associated()
@@ -178,7 +169,6 @@ impl ObjectReader<'_> {
         Ok(recorded)
     }
 
-    /// The first record of the run with POSIX attributes counts.
     fn add_attributes(&mut self, recorded: &mut Recorded, record: &Record) -> Result<()> {
         let missing = |found: &RockRidge| found.posix.is_none();
         if !recorded.rock_ridge.as_ref().is_some_and(missing) {
@@ -203,7 +193,6 @@ impl ObjectReader<'_> {
         }
     }
 
-    /// The Rock Ridge entries of a record, in a tree that has them.
     pub(super) fn rock_ridge(&mut self, record: &Record) -> Result<Option<RockRidge>> {
         let Some(skip) = self.skip else {
             return Ok(None);
@@ -213,8 +202,8 @@ impl ObjectReader<'_> {
         RockRidge::read(area, &mut self.continuation).map(Some)
     }
 
-    /// Calls `visit` for each system use entry of a record; in a tree without Rock Ridge, for what
-    /// may be the only one.
+    /// Calls `visit` for each system use entry of a record; without Rock Ridge, for the whole area
+    /// as one.
     pub(super) fn visit(&mut self, record: &Record, visit: &mut dyn FnMut(&[u8])) -> Result<()> {
         let area = record.system_use();
         let Some(skip) = self.skip else {
@@ -232,13 +221,11 @@ impl Recorded {
         length_bytes(&self.sections)
     }
 
-    /// Whether it is a directory that is shown where it was moved from.
     pub(super) fn moved_here(&self) -> bool {
         let rock_ridge = self.rock_ridge.as_ref();
         rock_ridge.is_some_and(|found| found.moved_here)
     }
 
-    /// The object of a record in the directory whose extent begins at `directory`.
     pub(super) fn object(&self, volume: &Volume, directory: u64) -> Object {
         let place = RecordPlace {
             position: directory + self.offset,
@@ -258,7 +245,7 @@ impl Recorded {
         }
     }
 
-    /// What it has in common with its other names, if it may have any: no directory has.
+    /// What it has in common with its other names, if it may have any; no directory has.
     pub(super) fn shared(&self, volume: &Volume) -> Option<Shared> {
         if self.record.is_directory() {
             return None;
@@ -278,8 +265,8 @@ impl Recorded {
     }
 }
 
-/// Attributes of an object from its record, with set-id bits and device numbers: the mount decides
-/// about those (`nosuid`, `nodev`).
+/// Attributes of an object, with set-id bits and device numbers: the mount decides about those
+/// (`nosuid`, `nodev`).
 pub(super) fn attributes(
     volume: &Volume,
     record: &Record,
@@ -342,8 +329,7 @@ fn file_type(is_directory: bool, mode: Option<u32>) -> FileType {
     }
 }
 
-/// Major and minor number. The two words are either those, or a 64-bit device number whose low word
-/// alone is set and packs both as Linux does.
+/// Major and minor number: the two words, or the low word alone, which packs both as Linux does.
 fn device_number((high, low): (u32, u32)) -> (u32, u32) {
     if high == 0 && low > 0xff {
         ((low >> 8) & 0xfff, (low & 0xff) | ((low >> 12) & 0xf_ff00))

@@ -1,9 +1,8 @@
 //! Inode numbers.
 //!
 //! **Problem.** Programs take two names with one number, and a link count above 1, for one object;
-//! so different objects must have different numbers, and all names of one object the same. Programs
-//! of 32 bits fail on numbers from 2^32 on. Numbers cannot be counted, because nothing but a walk
-//! over the whole image finds all objects.
+//! so different objects need different numbers, and all names of one the same. Programs of 32 bits
+//! fail on numbers from 2^32 on. Only a walk over the whole image could count all objects.
 //!
 //! **Rule.** A number is a place in the image, in units of 32 bytes: a record has at least 34, so
 //! no two begin in one unit. Numbers stay below 2^32 in images up to 128 GiB.
@@ -18,14 +17,14 @@
 //!
 //! **Evidence.** Rock Ridge has no links, only serial numbers (PX), which some writers leave 0 and
 //! others may repeat. Names belong to one object when serial number, first extent, size and type
-//! agree. Equal extents alone prove nothing, because writers store equal files once and give empty
-//! ones any extent; nor does a serial number alone. Without data to compare, the link count must
-//! also say that there are more names. Without a serial number it must, there must be data, and
-//! mode, owner and time must agree, too: so it is in images of genisoimage.
+//! agree. Equal extents alone prove nothing: writers store equal files once and give empty ones any
+//! extent. Without data, or without a serial number, the link count must also say that there are
+//! more names; without both there is no evidence. Without a serial number mode, owner and time must
+//! agree, too, as genisoimage has them.
 //!
-//! Weaknesses: of different files with one extent, a writer's economy, one pair of 64 shares a
-//! number; their data are equal. Directories that overlap, in a damaged image, may share numbers,
-//! too. A mount tells such objects apart ([`Shared::key`]).
+//! Weaknesses: of different files with one extent, one pair of 64 shares a number; their data are
+//! equal. Overlapping directories of a damaged image may share numbers, too. A mount tells such
+//! objects apart ([`Shared::key`]).
 
 use std::hash::Hasher;
 use std::num::NonZeroU32;
@@ -33,17 +32,15 @@ use std::num::NonZeroU32;
 use pagewell_fs::Timestamp;
 use siphasher::sip::SipHasher24;
 
-/// File type in `st_mode`.
 pub(super) const TYPE_BITS: u32 = 0o170_000;
 /// At most the bytes of the shortest record.
 const UNIT_BYTES: u64 = 32;
 
-/// The number of what has its first record at a place.
+/// The number of an object whose first record is at a place.
 pub(super) fn of_place(position: u64) -> u64 {
     position / UNIT_BYTES
 }
 
-/// What all records of an object with several names have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Evidence {
     /// Serial number of Rock Ridge; 0: not recorded.
@@ -53,17 +50,13 @@ pub(super) struct Evidence {
     pub mode: u32,
     pub owner: (u32, u32),
     pub modified: Timestamp,
-    /// First byte of the data.
     pub position: u64,
     pub size: u64,
 }
 
-/// An object with several names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shared {
-    /// Its inode number.
     pub number: u64,
-    /// A hash of its evidence.
     pub key: NonZeroU32,
 }
 

@@ -1,4 +1,4 @@
-//! Which part of an image to serve, and how to show it.
+//! Options of an open image.
 
 use std::sync::Arc;
 
@@ -7,14 +7,13 @@ use pagewell_source_bytes::Violations;
 use super::charset::Charset;
 use super::file_id::TreeKind;
 
-/// Which part of an image to serve, and how to show it; the default shows what its writer most
-/// probably meant.
+/// Which part of an image to serve, and how; the default is what its writer most probably meant.
 #[derive(Clone, Debug, Default)]
 pub struct IsoOptions {
     /// The letters of plain names.
     pub case: Case,
     /// The character set of plain and Rock Ridge names, and of targets of links, that are not
-    /// UTF-8; by default they are shown byte by byte.
+    /// UTF-8; `None`: shown byte by byte.
     pub charset: Option<Charset>,
     /// Older versions of files are shown, too, as `NAME;VERSION`.
     pub all_versions: bool,
@@ -28,11 +27,11 @@ pub struct IsoOptions {
     pub violations: Option<Arc<Violations>>,
 }
 
-/// How to show the letters of plain names (ECMA-119 clause 7.5), which the standard allows only as
-/// capitals. Names of Rock Ridge and Joliet are never changed.
+/// The letters of plain names (ECMA-119 clause 7.5: capitals only). Names of Rock Ridge and Joliet
+/// are never changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Case {
-    /// Small, unless the writer recorded small letters, so that capitals have a meaning.
+    /// Small, unless the writer recorded small letters: then capitals have a meaning.
     #[default]
     Automatic,
     /// Small.
@@ -43,12 +42,11 @@ pub enum Case {
     Keep,
 }
 
-/// A session of a disc that was written in several (ECMA-119 has one; multi-session discs repeat
-/// all of it).
+/// A session of a disc that was written in several, each of which repeats all of ECMA-119.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Session {
-    /// The descriptors at sector 16, as most programs take them: the newest session of an image
-    /// that was grown, the first of one whose sessions were joined.
+    /// The descriptors at sector 16, as most programs take them: the newest session of a grown
+    /// image, the first of joined ones.
     #[default]
     Default,
     /// The newest.

@@ -1,14 +1,14 @@
 //! Reading file data: the places of a range in the image.
 //!
 //! A range has several pieces when it spans sections, or in an interleaved file (units of data with
-//! gaps between them). [`pagewell_source_bytes`] reads them.
+//! gaps between them).
 //!
 //! ```text
 //! interleaved, unit 2, gap 1:   |0 1|.|2 3|.|4|     block k at (k / 2) * (2 + 1) + k % 2
 //! ```
 //!
-//! An image may be shorter than its directories claim. Bytes past its end are an error, never
-//! zeros; a read that begins before the end returns the existing ones.
+//! Bytes past the end of a short image are an error, never zeros; a read that begins before the end
+//! returns the existing ones.
 
 use pagewell_cache::Bounds;
 use pagewell_fs::{Error, Payload, Result};
@@ -83,18 +83,15 @@ fn from(sections: &[Section], offset: u64) -> &[Section] {
     sections.get(after.saturating_sub(1)..).unwrap_or(&[])
 }
 
-/// Length of the recorded data.
 pub(super) fn length_bytes(sections: &[Section]) -> u64 {
     sections.last().map_or(0, |last| {
         last.file_offset.saturating_add(u64::from(last.length))
     })
 }
 
-/// A contiguous piece of a section.
 struct Piece {
     position: u64,
     length: u64,
-    /// Start of the section, or of its unit.
     start: u64,
 }
 
@@ -127,7 +124,7 @@ impl Piece {
     }
 }
 
-/// The places of `wanted` bytes of the recorded data from `offset` that exist in the image.
+/// The places of `wanted` bytes of the recorded data from `offset`, as far as the image has them.
 pub(super) fn runs(volume: &Volume, sections: &[Section], offset: u64, wanted: u64) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut found = 0;

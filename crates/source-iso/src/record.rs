@@ -1,8 +1,8 @@
 //! Directory records (ECMA-119 clause 9.1) and the walk over them.
 //!
 //! A record never crosses a 2048-byte sector. A length byte of 0 marks the rest of the sector as
-//! padding, anywhere in the directory; it is no end and no error. A record that contradicts itself
-//! makes the rest of its sector unreadable, not of the directory.
+//! padding, also before the directory's end. A record that contradicts itself makes the rest of its
+//! sector unreadable, not of the directory.
 
 use pagewell_fs::Result;
 use pagewell_source_bytes::Window;
@@ -18,12 +18,11 @@ const FLAG_DIRECTORY: u8 = 0x02;
 const FLAG_ASSOCIATED: u8 = 0x04;
 const FLAG_MORE_SECTIONS: u8 = 0x80;
 
-/// Identifier of a directory's own record, its first.
+/// Of a directory's own record, its first.
 pub(super) const IDENTIFIER_SELF: &[u8] = &[0];
-/// Identifier of the parent's record, the second.
+/// Of the parent's record, the second.
 pub(super) const IDENTIFIER_PARENT: &[u8] = &[1];
 
-/// A record with consistent lengths.
 #[derive(Clone)]
 pub(super) struct Record {
     bytes: [u8; 255],
@@ -33,10 +32,8 @@ pub(super) struct Record {
 
 impl Record {
     /// The record at the start of `rest`, which ends with the sector or the directory. `None` for
-    /// contradicting lengths.
-    ///
-    /// A time of High Sierra has no zone, and the flags are in its place; they are moved to where
-    /// ECMA-119 has them.
+    /// contradicting lengths. A time of High Sierra has no zone: the flags in its place move to
+    /// where ECMA-119 has them.
     pub(super) fn parse(rest: &[u8], is_high_sierra: bool) -> Option<Self> {
         let length = usize::from(*rest.first()?);
         let source = rest.get(..length)?;
@@ -60,9 +57,8 @@ impl Record {
         })
     }
 
-    /// The root directory's record in a volume descriptor (ECMA-119 clause 8.4.18), which has 34
-    /// bytes. Old discs have another length or identifier in it; both mean nothing there. `None`
-    /// when it leads nowhere.
+    /// The root directory's record in a volume descriptor (ECMA-119 clause 8.4.18), of 34 bytes;
+    /// length and identifier, wrong on old discs, are ignored. `None` when it leads nowhere.
     pub(super) fn root(source: &[u8], is_high_sierra: bool) -> Option<Self> {
         let mut whole = [0; RECORD_BYTES_MIN];
         whole.copy_from_slice(source.get(..RECORD_BYTES_MIN)?);
@@ -102,13 +98,11 @@ impl Record {
         (unit > 0 && gap > 0).then_some((unit, gap))
     }
 
-    /// Recording time, seven bytes.
     pub(super) fn time_bytes(&self) -> &[u8] {
         &self.bytes[18..25]
     }
 
-    /// First byte of the data, behind the blocks of the extended attribute record (ECMA-119 clause
-    /// 6.5.1).
+    /// First byte of the data, behind the extended attribute record (ECMA-119 clause 6.5.1).
     pub(super) fn data_position(&self, volume: &Volume) -> u64 {
         let attribute_blocks = u64::from(self.bytes[1]);
         let system_area_blocks = 16 * SECTOR_BYTES as u64 / u64::from(volume.block_bytes);
@@ -143,7 +137,6 @@ impl Record {
 }
 
 pub(super) struct RecordCursor<'a> {
-    /// Offset of the last record.
     last: u64,
     volume: &'a Volume,
     window: Window<'a>,
@@ -170,19 +163,17 @@ impl<'a> RecordCursor<'a> {
         }
     }
 
-    /// The next record and its offset in the directory; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(u64, Record)>> {
         self.next_before(u64::MAX)
     }
 
-    /// The next record, if it begins before `limit`. Reads no sectors behind that.
+    /// The next record, if it begins before `limit`; sectors behind that are not read.
     pub(super) fn next_before(&mut self, limit: u64) -> Result<Option<(u64, Record)>> {
         const SECTOR: u64 = SECTOR_BYTES as u64;
         let is_high_sierra = self.volume.is_high_sierra;
         while self.offset < self.length.min(limit) {
             let sector_start = self.offset - self.offset % SECTOR;
             let sector_length = (self.length - sector_start).min(SECTOR);
-            // At most SECTOR, and below it.
             let sector = self
                 .window
                 .get(self.start + sector_start, sector_length as usize)?;
@@ -204,7 +195,6 @@ impl<'a> RecordCursor<'a> {
         Ok(None)
     }
 
-    /// First byte of the last record.
     pub(super) fn record_position(&self) -> u64 {
         self.start + self.last
     }

@@ -1,8 +1,8 @@
 //! Rock Ridge (RRIP 1.12, IEEE P1282): POSIX names, modes, links and times in system use entries.
 //!
-//! Writers differ in their announcements and entries, so the length of each entry decides its form:
-//! PX with or without a serial number, TF with 7- or 17-byte stamps, each only within the entry.
-//! The first PX and the first complete name win.
+//! Writers differ in announcements and entries, so the length of each entry decides its form: PX
+//! with or without a serial number, TF with 7- or 17-byte stamps, each only within the entry. The
+//! first PX and the first complete name win.
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 use pagewell_fs::{Result, Timestamp};
@@ -12,7 +12,7 @@ use super::time;
 use super::volume::BothEndian;
 use super::zisofs::Compression;
 
-/// Linux' bound (`PATH_MAX` without its NUL).
+/// `PATH_MAX` of Linux without its NUL.
 const TARGET_BYTES_MAX: usize = 4095;
 
 const CONTINUES: u8 = 0x01;
@@ -20,10 +20,9 @@ const CURRENT: u8 = 0x02;
 const PARENT: u8 = 0x04;
 const ROOT: u8 = 0x08;
 
-/// POSIX attributes (PX).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Posix {
-    /// File type and permission bits of `st_mode`.
+    /// `st_mode`.
     pub mode: u32,
     pub links: u32,
     pub uid: u32,
@@ -56,9 +55,8 @@ pub(super) struct RockRidge {
     pub(super) parent: Option<u32>,
     /// A directory's place after a move, not part of the tree (RE).
     pub(super) moved_here: bool,
-    /// How the data is compressed (ZF, Z2).
+    /// ZF, Z2.
     pub compression: Option<Compression>,
-    /// An entry about that contradicts itself.
     pub has_bad_compression: bool,
     /// The data is a table of a sparse file (SF).
     pub(super) sparse: bool,
@@ -67,11 +65,9 @@ pub(super) struct RockRidge {
 #[derive(Clone, Debug, Default)]
 struct Target {
     bytes: Vec<u8>,
-    /// The last component continues in the next one.
     component_open: bool,
     /// The last component was a slash (ROOT): the next one needs none.
     after_root: bool,
-    /// More components follow in another entry.
     entry_open: bool,
     damaged: bool,
 }
@@ -83,13 +79,11 @@ impl RockRidge {
         Ok(found)
     }
 
-    /// The name, unless it is missing or invalid.
     pub(super) fn name(&self) -> Option<&[u8]> {
         let bad = self.name_ignored || matches!(self.name.as_slice(), b"" | b"." | b"..");
         (!bad).then_some(self.name.as_slice())
     }
 
-    /// Whether a name is recorded and cannot be one.
     pub(super) fn has_bad_name(&self) -> bool {
         (self.name_complete || !self.name.is_empty()) && self.name().is_none()
     }
@@ -162,8 +156,7 @@ impl RockRidge {
 }
 
 impl Target {
-    /// The target; `None` when it is damaged, or its end is missing: what is left of a path leads
-    /// somewhere else.
+    /// `None` when the target is damaged or has no end: the rest of a path leads elsewhere.
     fn whole(&self) -> Option<&[u8]> {
         let is_cut = self.component_open || self.entry_open;
         (!self.damaged && !is_cut && !self.bytes.is_empty()).then_some(&*self.bytes)
@@ -187,9 +180,9 @@ impl Target {
         }
     }
 
-    /// Adds a component (RRIP 1.12, clause 4.1.3.1). As the first, ROOT makes a path absolute;
-    /// writers also record an empty component so (`a//b`), where it is one more slash. An empty
-    /// first component is ignored, or it would make the path absolute.
+    /// Adds a component (RRIP 1.12, clause 4.1.3.1). ROOT as the first makes a path absolute;
+    /// writers also record an empty component so (`a//b`), as one more slash. An empty first
+    /// component is ignored, or it would make the path absolute.
     fn add(&mut self, flags: u8, text: &[u8]) {
         if !self.component_open && !self.bytes.is_empty() && !self.after_root {
             self.bytes.push(b'/');
@@ -219,19 +212,15 @@ fn posix(entry: &[u8]) -> Option<Posix> {
     })
 }
 
-/// Bytes before the entries of a system use area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Skips {
-    /// In the root directory's own record.
     pub root: usize,
-    /// In all other records.
     pub others: usize,
 }
 
-/// Whether a root directory's system use entries announce Rock Ridge, and where entries begin.
-///
-/// SP must be there with its check bytes, at the start or after 14 bytes of CD-XA. ER may be
-/// missing; otherwise one must be a known identifier of Rock Ridge.
+/// Whether a root directory's system use entries announce Rock Ridge, and where entries begin. SP
+/// must be there with its check bytes, at the start or after 14 bytes of CD-XA. Of ER entries, if
+/// any, one must name Rock Ridge.
 pub(super) fn announced(area: &[u8], continuation: &mut Continuation<'_>) -> Result<Option<Skips>> {
     const CD_XA_BYTES: usize = 14;
     let announcement = |root: usize| {

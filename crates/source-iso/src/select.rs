@@ -1,11 +1,11 @@
 //! The choice among the sessions and trees of an image.
 //!
 //! Rock Ridge has POSIX names and attributes, ISO 9660:1999 names of 207 bytes, Joliet of 64 to 103
-//! characters, the plain tree neither. Without a wish the first in this order is served whose root
-//! directory can be read.
+//! characters, the plain tree neither. By default the first in this order with a readable root
+//! directory is served.
 //!
-//! Weakness: what a tree holds does not count. Writers have produced empty ones, and trees that
-//! only say that the files are in another; a caller that can use any of them compares them.
+//! Weakness: the content of a tree does not count, although some writers make empty ones, or trees
+//! that only refer to another.
 
 use std::sync::Arc;
 
@@ -28,7 +28,6 @@ use super::volume::{SECTOR_BYTES, Volume};
 /// Of system use entries of the root directory.
 const CONTINUATION_BYTES_MAX: u64 = 2 << 20;
 
-/// A tree that descriptors announce.
 #[derive(Clone, Copy)]
 pub(super) struct Announced<'a> {
     pub kind: TreeKind,
@@ -37,7 +36,6 @@ pub(super) struct Announced<'a> {
     pub skips: Option<Skips>,
 }
 
-/// What [`Readable`] needs of an image in the cache.
 pub(super) fn with_image<R>(
     bytes: &Bytes,
     work: impl FnOnce(&Readable<'_, Error>) -> Result<R>,
@@ -48,7 +46,6 @@ pub(super) fn with_image<R>(
     })
 }
 
-/// Finds the descriptors of a session.
 pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Found, OpenError> {
     let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
     let failed = |error: Error| refuse(error.trouble().unwrap_or(&error.to_string()).to_owned());
@@ -71,7 +68,6 @@ pub(super) fn session(bytes: &Bytes, session: Session) -> Result<Found, OpenErro
     Ok(all.swap_remove(index))
 }
 
-/// The trees of a session, in the order of preference.
 pub(super) fn announced_trees<'a>(bytes: &Bytes, set: &'a DescriptorSet) -> Vec<Announced<'a>> {
     let of = |descriptor: &'a Option<Descriptor>, kind: TreeKind| {
         let descriptor = descriptor
@@ -101,7 +97,6 @@ pub(super) fn announced_trees<'a>(bytes: &Bytes, set: &'a DescriptorSet) -> Vec<
     all.into_iter().flatten().collect()
 }
 
-/// The image with the units of a descriptor.
 fn volume(
     bytes: &Bytes,
     set: &DescriptorSet,
@@ -118,7 +113,6 @@ fn volume(
     }
 }
 
-/// An announced tree.
 fn tree(
     bytes: &Bytes,
     set: &DescriptorSet,
@@ -130,8 +124,8 @@ fn tree(
     Tree::new(volume, announced.kind, announced.root, shown)
 }
 
-/// Opens the tree that was asked for, whose root may be unreadable, or the first whose root is not.
-/// The root directory is read first, as its letters decide about those of others (`names`).
+/// Opens the wanted tree, whose root may be unreadable, or the first with a readable root. The root
+/// directory is read first, as its letters decide about others' (`names`).
 pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
     let chosen = session(bytes, options.session)?;
@@ -157,7 +151,6 @@ pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenErro
     })))
 }
 
-/// Why descriptors announce no tree.
 fn missing(set: &DescriptorSet) -> String {
     match set.main().filter(|main| !main.has_sound_blocks()) {
         Some(main) => format!(

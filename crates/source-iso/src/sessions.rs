@@ -3,21 +3,20 @@
 //! **Problem.** A disc has a table of its sessions; a file has not. Each session has descriptors 16
 //! sectors behind its start, and its extents count from the start of the disc.
 //!
-//! **Rule.** The next session begins at one of a few places behind the end of the one before:
+//! **Rule.** The next session begins at one of a few places behind the end of the last one:
 //!
 //! ```text
 //! joined:  | 16: first    | second, at the end or behind a gap | ...
 //! grown:   | 16: newest   | 32: first | second, at a multiple of 32 | ...
 //! ```
 //!
-//! A file that was grown (xorriso) keeps a copy of the newest descriptors at sector 16, and its
-//! first session begins at sector 32. A file made of a disc has the gap between its sessions, or
-//! does not. A file inside an image may be an image too; its directories are not where it says,
-//! unlike those of a session, so each session's root directory must be in it and refer to itself.
-//! Where nothing can be read, no session begins: damage behind a session costs nothing of it.
+//! A grown file (xorriso) keeps a copy of the newest descriptors at sector 16, and its first
+//! session begins at sector 32. A file made of a disc may keep the gaps. A file inside an image may
+//! be an image, too: so each session's root directory must be behind its start and refer to itself.
+//! Where nothing can be read, no session begins.
 //!
-//! Weakness: sessions that were added over the first one's descriptors without a copy of them
-//! (growisofs on rewritable discs) are not found; the newest is what sector 16 has.
+//! Weakness: sessions written over the first one's descriptors (growisofs on rewritable discs) are
+//! not found; sector 16 has the newest.
 
 use pagewell_source_bytes::Readable;
 
@@ -29,17 +28,13 @@ use super::volume::SECTOR_BYTES;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 /// Of a compact disc; other discs have few more, and no use for them.
 const SESSIONS_MAX: usize = 99;
-/// First session of an image that is grown.
 const GROWN_START: u64 = 32;
-/// Units in which drives and writers begin sessions.
 const ALIGNMENTS: [u64; 3] = [1, 16, 32];
-/// Sectors between two sessions: none, the padding of writers, and on a compact disc the lead-out
-/// and lead-in (11400 behind the first session, 6900 behind others), after two sectors of run-out.
+/// Sectors between two sessions: none, the padding of writers, and on a compact disc lead-out and
+/// lead-in (11400 behind the first session, 6900 behind others), after two sectors of run-out.
 const GAPS: [u64; 8] = [0, 150, 6900, 6902, 7050, 11400, 11402, 11550];
 
-/// A session and its descriptors.
 pub(super) struct Found {
-    /// First sector.
     pub start: u64,
     pub set: DescriptorSet,
 }
@@ -68,7 +63,6 @@ pub(super) fn find<E>(image: &Readable<'_, E>) -> Result<Vec<Found>, E> {
     Ok(found)
 }
 
-/// The session that begins at a sector, if there is one.
 fn at<E>(image: &Readable<'_, E>, start: u64) -> Result<Option<Found>, E> {
     let set = DescriptorSet::read(image, start)?;
     let Some(main) = set.main() else {
@@ -78,7 +72,6 @@ fn at<E>(image: &Readable<'_, E>, start: u64) -> Result<Option<Found>, E> {
     Ok(is_session.then_some(Found { start, set }))
 }
 
-/// Whether the root directory is behind `start` and refers to itself.
 fn root_is_inside<E>(image: &Readable<'_, E>, main: &Descriptor, start: u64) -> Result<bool, E> {
     let is_high_sierra = main.is_high_sierra;
     let Some(root) = main.root.as_ref().filter(|_| main.has_sound_blocks()) else {
@@ -95,7 +88,6 @@ fn root_is_inside<E>(image: &Readable<'_, E>, main: &Descriptor, start: u64) -> 
     Ok(own.is_some_and(|own| own.identifier() == IDENTIFIER_SELF && place(&own) == position))
 }
 
-/// The sector behind a session.
 fn end_of(session: &Found) -> u64 {
     let main = session.set.main();
     let end = main.map_or(0, |main| main.end_of_volume(session.start));

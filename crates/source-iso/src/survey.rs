@@ -1,5 +1,4 @@
-//! What an image has, without opening any of it for use: for people, and for a choice between file
-//! systems of one image.
+//! What an image has, without opening it: for people, and for a choice between its file systems.
 
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Result, Timestamp};
@@ -10,14 +9,14 @@ use super::file_id::TreeKind;
 use super::options::Session;
 use super::{select, sessions};
 
-/// See the module's text. Texts are as recorded: a front escapes control characters.
+/// The facts of an image. Texts are as recorded: a front escapes control characters.
 #[derive(Clone, Debug)]
 pub struct Survey {
     /// Volume identifier (ECMA-119 clause 8.4.6).
     pub label: String,
     /// System identifier (8.4.5).
     pub system: String,
-    /// Publisher (8.4.20); a name after `_` is that of a file in the root directory.
+    /// Publisher (8.4.20); after `_`, the name of a file in the root directory.
     pub publisher: String,
     /// Data preparer (8.4.21), usually the program that wrote it.
     pub preparer: String,
@@ -31,10 +30,9 @@ pub struct Survey {
     pub block_bytes: u32,
     /// Blocks of the volume, by its descriptor.
     pub volume_blocks: u32,
-    /// Bytes of the volume that the image lacks: it was cut off, by an interrupted download for
-    /// example.
+    /// Bytes of the volume that the image lacks, as after an interrupted download.
     pub missing_bytes: u64,
-    /// The trees of the session, in the order in which one is served by default.
+    /// The trees of the session, in the order of preference.
     pub trees: Vec<TreeKind>,
     /// First sectors, of 2048 bytes, of all sessions, oldest first.
     pub sessions: Vec<u64>,

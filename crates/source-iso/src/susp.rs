@@ -2,16 +2,16 @@
 //! record, which may continue anywhere in the image.
 //!
 //! An entry is two letters, a length, a version and its data. A CE entry refers to one more area of
-//! entries: block, offset in it, length; that area can hold a CE again. Other readers hang or crash
-//! on chains that loop, or refuse chains that cross a block, which a common writer makes.
+//! entries: block, offset in it, length. Other readers hang or crash on loops, or refuse chains
+//! that cross a block, which a common writer makes.
 //!
-//! Rules: an entry shorter than 4 bytes or past its area ends the area, and earlier ones count. ST
-//! ends an area. CE is followed at the end of its area, across blocks, within the image; a repeated
-//! place, one area too many or a byte too many ends the chain.
+//! Rules: an entry shorter than 4 bytes or past its area ends the area; earlier ones count. ST ends
+//! an area. CE is followed at the end of its area, across blocks, within the image; a repeated
+//! place, one area or byte too many ends the chain.
 //!
-//! Bounds: a symbolic link of 4095 bytes and a name of 255 fit into three blocks; 256 areas and 1
-//! MiB per record exceed what any writer makes. Many records that share one long chain would still
-//! cost their product, so [`Continuation`] has a budget for all records until it is refilled.
+//! Bounds: 256 areas and 1 MiB per record exceed what any writer makes. Many records with one long
+//! chain would cost their product, so [`Continuation`] has a budget for all records until it is
+//! refilled.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
@@ -25,14 +25,12 @@ const ENTRY_BYTES_MIN: usize = 4;
 pub(super) struct Continuation<'a> {
     volume: &'a Volume,
     window: Window<'a>,
-    /// Bytes still to be read.
     budget_bytes: u64,
-    /// Of the record whose entries are read, for notes.
+    /// Place of the record whose entries are read, for notes.
     record: u64,
 }
 
 impl<'a> Continuation<'a> {
-    /// Reads steps of `step_bytes`, at most `budget_bytes` in all.
     pub(super) fn new(
         volume: &'a Volume,
         may_block: bool,
@@ -46,12 +44,10 @@ impl<'a> Continuation<'a> {
         }
     }
 
-    /// The record whose entries are read next is there.
     pub(super) fn begin(&mut self, record: u64) {
         self.record = record;
     }
 
-    /// Resets the budget, for another record.
     pub(super) fn refill(&mut self, budget_bytes: u64) {
         self.budget_bytes = budget_bytes;
     }
@@ -114,7 +110,6 @@ fn walk_area(
     while rest.len() >= ENTRY_BYTES_MIN {
         let length = usize::from(rest[2]);
         if length < ENTRY_BYTES_MIN || length > rest.len() {
-            // Zeros are the usual padding.
             if rest.iter().any(|byte| *byte != 0) {
                 damaged();
             }

@@ -1,18 +1,16 @@
 //! One tree of an image: finds objects, reads directories, caches what it parsed.
 //!
-//! All reading is on demand. Path tables are never used, because they are often wrong; so an image
-//! of any size opens in a few reads, and a maze of directories costs only the walked part.
+//! All reading is on demand, without path tables, which are often wrong: an image of any size opens
+//! in a few reads, and a maze of directories costs only the walked part.
 //!
 //! A directory's attributes and length come from its own first record, its name from its parent's.
 //! Its second record gives the parent; a directory that Rock Ridge moved (CL in the old place, RE
-//! in the new one) has its true parent in PL. A directory that is its own ancestor is refused when
-//! it is opened: no walk through [`Tree::enter`] is a circle.
-//!
-//! One writer has directories for their own parents: then the parent is the directory from which it
-//! was entered, as long as that is remembered.
+//! in the new one) has its true parent in PL. Opening a directory that is its own ancestor fails:
+//! no walk through [`Tree::enter`] is a circle. One writer makes directories their own parents:
+//! then the parent is the one from which it was entered, as long as that is remembered.
 //!
 //! Weakness: the second record is not checked, so a hostile image can show a directory in two
-//! places; that walk is long, not endless, as a client sees the same identifier again.
+//! places. That walk is long, not endless: a client sees the same identifier again.
 
 mod objects;
 #[cfg(test)]
@@ -40,10 +38,9 @@ use objects::{FoundNode, Group};
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
 /// Only a thread that may wait parses a larger directory, and one at a time.
 const DIRECTORY_BYTES_LARGE: u64 = 256 << 10;
-/// Components of Linux' longest path, 4096 bytes.
 const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
-/// Directories that are their own parents, and remembered.
+/// Remembered directories that are their own parents.
 const ENTERED_MAX: usize = 16 << 10;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
@@ -51,25 +48,21 @@ const NODE_CACHE_SHARDS: usize = 8;
 const RECORD_BYTES_MAX: usize = 256;
 /// Names of directories where writers put moved ones.
 const STORES: [&[u8]; 3] = [b"rr_moved", b".rr_moved", b"RR_MOVED"];
-/// Bytes per request for a whole directory.
 const LISTING_STEP_BYTES: usize = 32 << 10;
-/// The same for continuation areas, which are more scattered.
+/// For continuation areas, which are more scattered.
 const CONTINUATION_STEP_BYTES: usize = 4096;
 /// Bytes of continuation areas of one record, and of a directory: a fixed part, and per byte of
 /// records. The longest links need 17 bytes per byte.
 const CONTINUATION_BYTES: u64 = 1 << 20;
 const CONTINUATION_BYTES_PER_BYTE: u64 = 32;
 const CONTINUATION_BYTES_MAX: u64 = 512 << 20;
-/// For an object read without its whole directory: two records, because a run's POSIX attributes
-/// may be in a later one.
+/// For an object read alone: two records, as a run's POSIX attributes may be in a later one.
 const OBJECT_CONTINUATION_BYTES: u64 = 2 * CONTINUATION_BYTES;
 
 pub(super) struct Tree {
     pub(super) volume: Volume,
     pub(super) kind: TreeKind,
-    /// First byte of the root directory's extent.
     pub(super) root: u64,
-    /// Its length from the descriptor.
     root_length: u32,
     skips: Option<Skips>,
     options: IsoOptions,
@@ -79,7 +72,6 @@ pub(super) struct Tree {
     directories: Pieces<u64, Directory>,
     /// By a directory that is its own parent, the one from which it was entered.
     entered_from: Pieces<u64, u64>,
-    /// Held while a large directory is parsed.
     large: Mutex<()>,
 }
 
@@ -106,7 +98,6 @@ impl Tree {
         }
     }
 
-    /// Whether names are looked up in any case.
     pub(super) fn ignores_case(&self) -> bool {
         matches!(self.kind, TreeKind::Plain | TreeKind::Joliet)
     }
@@ -123,7 +114,6 @@ impl Tree {
         Ok((object, node))
     }
 
-    /// The object at a place that a directory refers to.
     pub(super) fn examine(&self, object: Object, may_block: bool) -> Result<FoundNode> {
         self.node(object, may_block)?.ok_or_else(|| match object {
             Object::Directory(position) => self.volume.fault(position, "no directory there"),
@@ -155,7 +145,6 @@ impl Tree {
         self.examine(object, may_block)
     }
 
-    /// First byte of the extent of a directory's parent.
     pub(super) fn parent_of(&self, directory: u64, node: &FoundNode) -> u64 {
         if node.parent != directory || directory == self.root {
             return node.parent;
@@ -186,7 +175,7 @@ impl Tree {
         Ok(self.directories.insert(position, directory, bytes))
     }
 
-    /// [`Self::enter`] for objects in sequence: starts at `near`, the one before, and updates it.
+    /// [`Self::enter`] for objects in sequence: starts at `near`, the last one, and updates it.
     pub(super) fn enter_next<'a>(
         &self,
         object: Object,
@@ -256,7 +245,7 @@ impl Tree {
         Ok(directory)
     }
 
-    /// How to show the letters of plain names in a directory (rule in `names`).
+    /// How to show plain names in a directory (rule in `names`).
     fn case_in(&self, directory: &Directory) -> Case {
         let has_small = directory.has_small_letters();
         let root_has_small = *self.root_has_small.get_or_init(|| has_small);
@@ -267,9 +256,8 @@ impl Tree {
         }
     }
 
-    /// Hides where writers put moved directories (RRIP 1.12 clause 4.1.5) if it holds only those.
-    /// An empty one was made by a user, as writers make a store only to fill it. No writer makes
-    /// two of one name, so only the first is examined.
+    /// Hides the store of moved directories (RRIP 1.12 clause 4.1.5) if it holds only those. An
+    /// empty one is a user's: writers make a store only to fill it, and no two of one name.
     fn hide_stores(&self, root: &mut Directory, may_block: bool) -> Result<()> {
         for name in STORES {
             let is_named = |item: &Item| {
@@ -321,7 +309,6 @@ impl Tree {
         }
     }
 
-    /// Refuses a `child` that is `directory` itself or one of its ancestors.
     fn refuse_circle(&self, child: u64, directory: u64, may_block: bool) -> Result<()> {
         let mut ancestor = directory;
         for _ in 0..DEPTH_MAX {
@@ -352,7 +339,6 @@ impl Tree {
         let volume = &self.volume;
         ObjectReader {
             volume,
-            // Reads at least a sector.
             cursor: RecordCursor::new(
                 volume,
                 (position, length, offset),

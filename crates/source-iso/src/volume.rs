@@ -1,5 +1,4 @@
-//! The image as numbered bytes: bounds, block numbers, numbers in both byte orders. For a check,
-//! faults in it are noted.
+//! The image as numbered bytes: bounds, block numbers, numbers in both byte orders.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -7,8 +6,8 @@ use std::sync::Arc;
 use pagewell_fs::Error;
 use pagewell_source_bytes::{Bytes, Violations};
 
-/// Bytes of a logical sector (ECMA-119 clause 6.1.2), the unit of descriptors and directories
-/// whatever the logical block size is.
+/// Bytes of a logical sector (ECMA-119 clause 6.1.2), the unit of descriptors and directories with
+/// any block size.
 pub(super) const SECTOR_BYTES: usize = 2048;
 
 /// A number recorded twice, in both byte orders (ECMA-119 clause 7.3.3).
@@ -19,7 +18,6 @@ pub(super) struct BothEndian {
 }
 
 impl BothEndian {
-    /// Reads eight bytes at `offset`; `None` past the end.
     pub(super) fn read(bytes: &[u8], offset: usize) -> Option<Self> {
         let (little, rest) = bytes.get(offset..)?.split_first_chunk::<4>()?;
         let (big, _) = rest.split_first_chunk::<4>()?;
@@ -29,7 +27,6 @@ impl BothEndian {
         })
     }
 
-    /// The little-endian copy of the number at `offset`.
     pub(super) fn little(bytes: &[u8], offset: usize) -> Option<u32> {
         Self::read(bytes, offset).map(|number| number.little)
     }
@@ -58,7 +55,6 @@ pub(super) struct Volume {
     pub block_bytes: u32,
     /// Hash of the volume descriptor and the length.
     pub identity: u64,
-    /// Records have the layout of High Sierra.
     pub is_high_sierra: bool,
     pub violations: Option<Arc<Violations>>,
 }
@@ -72,7 +68,6 @@ impl Volume {
         self.bytes.contains(position, length)
     }
 
-    /// Whether faults are noted.
     pub(super) fn is_checked(&self) -> bool {
         self.violations.is_some()
     }

@@ -7,14 +7,12 @@
 //! ```
 //!
 //! A system use entry (ZF or Z2) repeats the header, so that the length of a file is known without
-//! its data. Rules: an entry that contradicts itself, or whose pointers would not fit into the
-//! data, marks nothing: the data is served as recorded. A header that contradicts its entry, a
-//! pointer that goes back or leaves the data, and a block that gives more or fewer bytes than it
-//! should are errors of the blocks concerned. No block gives more than its length, whatever is in
-//! it.
+//! its data. An entry that contradicts itself, or whose pointers would not fit into the data, marks
+//! nothing: the data is served as recorded. A header that contradicts its entry, a pointer that
+//! goes back or leaves the data, and a block of another length are errors of the blocks concerned.
 //!
-//! Weakness: the header is compared when data is read, not before, because a listing would have to
-//! read each file; a file without it has the length that its entry says and cannot be read.
+//! Weakness: the header is compared only when data is read, or a listing would read each file; a
+//! file without it has the length of its entry and cannot be read.
 
 use std::cell::RefCell;
 
@@ -27,19 +25,16 @@ const MAGIC_2: [u8; 8] = [0xef, 0x22, 0x55, 0xa1, 0xbc, 0x1b, 0x95, 0xa0];
 const SHIFT_MIN: u8 = 15;
 const SHIFT_MAX_1: u8 = 17;
 const SHIFT_MAX_2: u8 = 20;
-/// In words of 4 bytes.
+/// Words of 4 bytes.
 const HEADER_WORDS_1: u8 = 4;
 const HEADER_WORDS_2: u8 = 6;
-/// zlib's algorithm number in version 2.
 const ALGORITHM_ZLIB: u8 = 1;
-/// What zlib adds to data that cannot be compressed is less.
+/// More than zlib adds to data that cannot be compressed.
 const EXPANSION_BYTES_MAX: u64 = 4096;
 
-/// The longest block.
 pub(super) const BLOCK_BYTES_MAX: usize = 1 << SHIFT_MAX_2;
-/// The shortest, and a divisor of all others.
+/// The shortest block, a divisor of all others.
 pub(super) const BLOCK_BYTES_MIN: usize = 1 << SHIFT_MIN;
-/// The longest header that is compared.
 pub(super) const HEADER_BYTES: usize = 24;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +44,6 @@ enum Version {
     Two([u8; 2]),
 }
 
-/// What an entry says of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Compression {
     version: Version,
@@ -84,7 +78,6 @@ impl Compression {
         })
     }
 
-    /// Length of the file, uncompressed.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
@@ -127,16 +120,13 @@ impl Compression {
         let block = offset >> self.shift;
         let start = block << self.shift;
         let length = self.size.saturating_sub(start).min(self.block_bytes());
-        // At most BLOCK_BYTES_MAX.
         (block, start, length as usize)
     }
 
-    /// Where the two pointers of a block are in the data.
     pub(super) fn pointers_of(&self, block: u64) -> u64 {
         self.header_bytes() + block * self.pointer_bytes() as u64
     }
 
-    /// Whether the header of the data says the same.
     pub(super) fn agrees(&self, header: &[u8; HEADER_BYTES]) -> bool {
         let own_size = self.size.to_le_bytes();
         match self.version {
@@ -153,8 +143,8 @@ impl Compression {
         }
     }
 
-    /// Where a block is in data of `data_bytes`, from its two pointers: first byte and length, that
-    /// of zeros 0. `None` when they lead nowhere.
+    /// First byte and length of a block in data of `data_bytes`, by its two pointers; zeros have
+    /// length 0. `None` when they lead nowhere.
     pub(super) fn place(&self, pointers: &[u8], data_bytes: u64) -> Option<(u64, usize)> {
         let pointer = |bytes: &[u8]| {
             let mut number = [0; 8];
@@ -166,17 +156,16 @@ impl Compression {
         let length = end.checked_sub(start)?;
         let is_inside = start >= self.table_end() && end <= data_bytes;
         let is_possible = length <= self.block_bytes() + EXPANSION_BYTES_MAX;
-        // At most BLOCK_BYTES_MAX and a little.
         (is_inside && is_possible).then_some((start, length as usize))
     }
 }
 
 thread_local! {
-    /// Its tables are some 40 KiB, which to prepare for each block costs time.
+    /// To prepare its tables of some 40 KiB for each block costs time.
     static INFLATE: RefCell<Decompress> = RefCell::new(Decompress::new(true));
 }
 
-/// Fills `target` with what a block has; false when that is not as much, or more.
+/// Fills `target` with the bytes of a block; false when these are fewer, or more.
 pub(super) fn inflate(block: &[u8], target: &mut [u8]) -> bool {
     if block.is_empty() {
         target.fill(0);

@@ -1,24 +1,22 @@
 //! From places to objects: reads records, and caches all objects of a directory's sector together.
 //!
-//! **Problem.** A program that lists a directory or reads its files uses one object after the
-//! other, in the order of the records. Cached singly, each object costs a map entry, an allocation
-//! and an eviction: for 50,000 files read once, this was half of the processor time.
+//! **Problem.** A program that lists a directory or reads its files uses objects in the order of
+//! the records. Cached singly, each costs a map entry, an allocation and an eviction: a half of the
+//! processor time for 50,000 files read once.
 //!
 //! **Rule.** A record is read with its neighbours: its sector, which had to be fetched anyway, is
 //! read to the end, and the objects whose records begin there are one piece of the cache. Nothing
-//! behind the sector is read, except the rest of a run of records that begins in it. A directory is
-//! identified by its own extent and is a group of one.
+//! behind the sector is read, except the rest of a run of records. A directory, identified by its
+//! own extent, is a group of one.
 //!
 //! ```text
 //! sector of records   |a|b|c |d|e|f   |    -> group [a b c d e f], found by the sector's place
 //! ```
 //!
-//! A run of records that began in an earlier sector does no harm: reading from its middle agrees
-//! with reading from its start at the first record of another object. An unreadable record is left
-//! out of the group, and read again, alone, at each use.
+//! A run of records that began earlier does no harm: reading from its middle meets the next object
+//! at the same record. An unreadable record is read again, alone, at each use.
 //!
-//! Weakness: a single object of a sector costs the reading of its neighbours: about fifteen records
-//! in a Rock Ridge tree, and their continuation areas.
+//! Weakness: one object costs the reading of some fifteen neighbours and their continuation areas.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -36,10 +34,9 @@ use super::super::volume::SECTOR_BYTES;
 use super::{DIRECTORY_BYTES_MAX, OBJECT_CONTINUATION_BYTES, Tree};
 
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// About the records in a sector of a Rock Ridge tree; other trees have more.
+/// Records in a sector of a Rock Ridge tree; other trees have more.
 const SECTOR_OBJECTS: usize = 15;
 
-/// Objects cached together, in the order of their places.
 #[derive(Debug)]
 pub(super) struct Group {
     members: Vec<(Object, Node)>,
@@ -121,7 +118,6 @@ impl Deref for FoundNode {
 }
 
 impl Tree {
-    /// The object at a place; `None` when there is none.
     pub(super) fn node(&self, object: Object, may_block: bool) -> Result<Option<FoundNode>> {
         let Some(key) = key_of(object) else {
             return Ok(None);
@@ -139,7 +135,6 @@ impl Tree {
         if let Some(found) = FoundNode::inside(group, object) {
             return Ok(Some(found));
         }
-        // No record begins there, or it is unreadable.
         let node = match object {
             Object::Directory(_) => None,
             Object::File(place) | Object::EmptyDirectory(place) => {
@@ -172,8 +167,8 @@ impl Tree {
         let mut reader = self.reader(place.directory, (length, start), may_block);
         loop {
             let before = reader.cursor.offset();
-            // Each record gets its own, as when it is read alone: neighbours must not change its
-            // meaning.
+            // Each record has its own budget, as when it is read alone: neighbours must not change
+            // its meaning.
             reader.continuation.refill(OBJECT_CONTINUATION_BYTES);
             let recorded = match reader.next_before(start + SECTOR) {
                 Ok(Some(recorded)) => recorded,
@@ -259,7 +254,7 @@ impl Tree {
         Ok(())
     }
 
-    /// The sections of the associated file of a file, whose records come directly before.
+    /// The sections of a file's associated file, whose records come directly before.
     pub(crate) fn associated_sections(
         &self,
         place: RecordPlace,
@@ -294,7 +289,7 @@ impl Tree {
         Ok(found.filter(is_own).map(|(_, sections)| sections))
     }
 
-    /// The length of the directory of `place`, and its offset there; `None` when it is not inside,
+    /// The length of the directory of `place`, and the offset there; `None` when it is not inside,
     /// or the directory is unreadable.
     fn offset_of(&self, place: RecordPlace, may_block: bool) -> Result<Option<(u64, u64)>> {
         let Some(parent) = self.node(Object::Directory(place.directory), may_block)? else {
@@ -308,8 +303,8 @@ impl Tree {
         Ok(offset.map(|offset| (length, offset)))
     }
 
-    /// The directory whose own record is at `position`, if there is such a record. On discs of some
-    /// writers it leads elsewhere, and the rest of it is right.
+    /// The directory whose own record is at `position`, if there is one. Some writers' own records
+    /// lead elsewhere, and are right otherwise.
     fn directory_node(&self, position: u64, may_block: bool) -> Result<Option<Node>> {
         let volume = &self.volume;
         let there = volume.length_bytes.saturating_sub(position);
@@ -370,7 +365,6 @@ impl Tree {
         }))
     }
 
-    /// The `object` whose record is at `place`, if it is there.
     fn record_node(
         &self,
         object: Object,
@@ -406,7 +400,6 @@ impl Tree {
             let is_file = attributes.file_type == FileType::Regular;
             is_file && found.fits(recorded_bytes) && !self.options.keeps_compressed
         });
-        // What the data takes is known already.
         attributes.size = compression.map_or(attributes.size, |found| found.size());
         let unknown = compression.filter(|found| !found.is_known());
         let unknown = unknown.map(|_| "its compression is not zlib's, and not supported");
