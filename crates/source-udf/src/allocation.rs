@@ -7,9 +7,9 @@
 //! embedded  the data itself
 //! ```
 //!
-//! The two upper bits of a length are its type: recorded; allocated or not, but not recorded, a
-//! hole; or the next extent of descriptors. They end with a length of zero, or when they cover the
-//! data. What is damaged ends them too: the data before that can be read, the rest is an error.
+//! The two upper bits of a length are its type: recorded; a hole, allocated or not; or the next
+//! extent of descriptors. They end with a length of zero, or when they cover the data. Damage ends
+//! them too: the data before it can be read, the rest is an error.
 //!
 //! Bounds: [`EXTENTS_MAX`] extents, and each extent of descriptors once.
 
@@ -26,13 +26,13 @@ use super::tag::ALLOCATION_EXTENT;
 
 /// Extents of an object, neighbours joined: 256 TiB in extents of 1 GiB, in 8 MiB of memory.
 const EXTENTS_MAX: usize = 1 << 18;
-/// Extents of descriptors of an object: so many blocks of 2048 bytes hold all those.
+/// Extents of descriptors of an object: as many blocks of 2048 bytes hold all extents.
 const CONTINUATIONS_MAX: usize = 1 << 12;
 /// The header of an extent of descriptors (ECMA-167 4/14.5).
 const EXTENT_HEADER_BYTES: usize = 24;
 const CLAUSE: &str = "ECMA-167 4/14.14";
 
-/// Data as far as its descriptors are sound, and what ends them if that is damage.
+/// Data as far as its descriptors are sound, and the damage that ends them, if any.
 pub(crate) struct Allocated {
     pub data: Data,
     pub defect: Option<&'static str>,
@@ -69,7 +69,6 @@ impl Form {
     }
 }
 
-/// The data of the object whose entry was read from `icb`.
 pub(crate) fn data(
     space: &Space,
     icb: &Icb,
@@ -143,11 +142,9 @@ struct Walk<'a> {
     visited: HashSet<Place>,
 }
 
-/// How descriptors end: with the data, or because of damage.
 type Ended = Result<(), &'static str>;
 
 impl Walk<'_> {
-    /// Takes descriptors and all extents of them that follow.
     fn all(&mut self, descriptors: &[u8], partition: u16, may_block: bool) -> Result<Ended> {
         let mut next = match self.area(descriptors, partition) {
             Ok(next) => next,
@@ -176,7 +173,7 @@ impl Walk<'_> {
         Ok(Ok(()))
     }
 
-    /// Takes the descriptors of one area; where the next one is, if they go on.
+    /// Takes the descriptors of one area; returns where they go on.
     fn area(&mut self, area: &[u8], partition: u16) -> Result<Option<Place>, &'static str> {
         for descriptor in area.chunks_exact(self.form.bytes()) {
             if self.extents.length() >= self.size {
@@ -200,11 +197,9 @@ impl Walk<'_> {
         Ok(None)
     }
 
-    /// The block of an extent of descriptors; `None` when there is none.
     fn continuation(&self, place: Place, may_block: bool) -> Result<Option<Vec<u8>>> {
         let image = self.space.image();
         let span = self.space.locate(place, may_block)?;
-        // At most a block.
         let length = span.length.min(self.space.block_bytes()) as usize;
         let mut block = vec![0; length];
         image.read(span.position, &mut block, may_block)?;

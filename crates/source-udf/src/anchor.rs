@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Nothing says how large blocks are. An anchor has the number of its own block, so each size is
-//! tried, the usual one first, until an anchor agrees. Any one of them is enough. Block 512 is for
-//! discs that are not closed (UDF 6.10.2.3), whose last blocks come later.
+//! tried, the usual one first, until an anchor agrees; one is enough. Block 512 is for discs that
+//! are not closed (UDF 6.10.2.3).
 
 use std::fmt;
 
@@ -22,9 +22,8 @@ const RECOGNITION_START: u64 = 32_768;
 /// Read at once: 32 descriptors of 2048 bytes, or 2 in the largest blocks.
 const RECOGNITION_BYTES: usize = 64 << 10;
 const RECOGNITION_STEP: usize = 2048;
-/// Sizes of blocks, the most frequent first: discs, disks of both kinds, then what mkudffs makes.
+/// Sizes of blocks, the most frequent first: discs, disks of both kinds, then mkudffs's.
 const BLOCK_BYTES: [u32; 7] = [2048, 512, 4096, 1024, 8192, 16_384, 32_768];
-/// Bytes of an anchor.
 const ANCHOR_BYTES: usize = 512;
 
 /// Why a device holds no UDF file system.
@@ -32,7 +31,7 @@ const ANCHOR_BYTES: usize = 512;
 pub enum NotUdf {
     /// No volume recognition sequence names ECMA-167 (NSR02, NSR03).
     NotNamed,
-    /// It is named, but no anchor is sound: most often the image is cut.
+    /// An anchor is missing: most often the image is cut.
     NoAnchor,
 }
 
@@ -45,13 +44,11 @@ impl fmt::Display for NotUdf {
     }
 }
 
-/// The sequences of volume descriptors that anchors lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Anchors {
     pub block_bytes: u32,
-    /// Main and reserve sequence of each sound anchor, each pair once.
     pub sequences: Vec<[VolumeExtent; 2]>,
-    /// Where anchors should be and none is, in bytes.
+    /// Bytes where anchors should be and none is.
     pub missing: Vec<u64>,
 }
 
@@ -66,10 +63,8 @@ pub(crate) fn recognise<E>(image: &Readable<'_, E>) -> Result<Result<(), NotUdf>
     })
 }
 
-/// Whether the volume recognition sequence names ECMA-167.
 pub(crate) fn is_named<E>(image: &Readable<'_, E>) -> Result<bool, E> {
     let there = image.length_bytes.saturating_sub(RECOGNITION_START);
-    // At most the constant.
     let length = there.min(RECOGNITION_BYTES as u64) as usize;
     let mut area = vec![0; length];
     if length == 0 || !image.read_if_there(RECOGNITION_START, &mut area)? {

@@ -31,10 +31,10 @@ impl fmt::Display for PartitionKind {
     }
 }
 
-/// See the module's text.
+/// The facts of a volume, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Logical volume identifier, as the writer chose it.
+    /// Logical volume identifier.
     pub label: String,
     /// UDF revision in binary coded decimals: 0x0250 is 2.50.
     pub revision: u16,
@@ -44,8 +44,7 @@ pub struct Description {
     pub partitions: Vec<PartitionKind>,
     /// When the volume was made, or else its file set.
     pub created: Option<Timestamp>,
-    /// Bytes of its partitions that the image lacks: it was cut off, by an interrupted download
-    /// for example.
+    /// Bytes of its partitions that the image lacks, as after an interrupted download.
     pub missing_bytes: u64,
 }
 

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! They cross blocks and extents, so a directory is read as a file. The parent comes first and is
-//! none of the names; deleted ones are skipped. A descriptor whose tag is damaged says no length:
-//! the next sound tag is looked for, in steps of 4 bytes. One whose CRC is wrong is listed, but
-//! what it names is an error: a wrong place would be another file.
+//! none of the names; deleted ones are skipped. A damaged tag says no length: the next sound tag is
+//! looked for, in steps of 4 bytes. A name whose CRC is wrong is listed, but its object is an
+//! error: a wrong place would be another file.
 
 use std::ops::Deref;
 
@@ -20,13 +20,9 @@ use super::space::Space;
 use super::tag::{self, FILE_IDENTIFIER, TAG_BYTES};
 use super::text;
 
-/// Bytes of the largest directory: half a million names.
 const DIRECTORY_BYTES_MAX: u64 = 64 << 20;
-/// Bytes of a descriptor before its variable parts.
 const IDENTIFIER_BYTES: usize = 38;
-/// Read at once.
 const STEP_BYTES: usize = 32 << 10;
-/// Descriptors begin at multiples of it.
 const ALIGNMENT: u64 = 4;
 const CLAUSE: &str = "ECMA-167 4/14.4";
 
@@ -35,13 +31,11 @@ const DIRECTORY: u8 = 0x02;
 const DELETED: u8 = 0x04;
 const PARENT: u8 = 0x08;
 
-/// The hidden file that owns defective blocks (UDF 1.50 2.3.13): no file of anybody.
+/// The hidden file that owns defective blocks (UDF 1.50 2.3.13).
 const SPACE_LIST: &[u8] = b"Non-Allocatable Space";
 
-/// What a name stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Value {
-    /// Its ICB.
     pub place: Place,
     pub version: u16,
     pub is_directory: bool,
@@ -49,17 +43,14 @@ pub(crate) struct Value {
     pub is_damaged: bool,
 }
 
-/// All names of a directory except `.` and `..`.
 #[derive(Debug)]
 pub(crate) struct Directory {
     names: NameTable<Value>,
-    /// The ICB of its parent, if one is recorded.
     parent: Option<Place>,
     is_damaged: bool,
 }
 
 impl Directory {
-    /// Reads the directory whose data this is.
     pub(crate) fn read(space: &Space, data: &Data, may_block: bool) -> Result<Self> {
         let image = space.image();
         let name = image.bytes().name();
@@ -116,7 +107,6 @@ impl Directory {
         self.parent
     }
 
-    /// Whether a part of it could not be read.
     pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged
     }
@@ -150,14 +140,12 @@ struct Identifier {
     value: Value,
 }
 
-/// Reads descriptors in order.
 struct Reader<'a> {
     space: &'a Space,
     data: &'a Data,
     may_block: bool,
     step_bytes: usize,
     offset: u64,
-    /// Bytes of the directory from `start` on.
     held: Vec<u8>,
     start: u64,
     is_damaged: bool,
@@ -202,7 +190,6 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| Error::Io(format!("{name}: {what}")))
     }
 
-    /// The next descriptor; `None` at the end.
     fn next(&mut self) -> Result<Option<Identifier>> {
         let mut is_sound = true;
         while self.offset < self.data.size {
@@ -212,7 +199,7 @@ impl<'a> Reader<'a> {
             if is_whole && is_identifier {
                 return self.take().map(Some);
             }
-            // What is left behind the last descriptor is less than one.
+            // The rest behind the last descriptor is smaller than one.
             if is_sound && (bytes.len() >= TAG_BYTES) {
                 self.note("bytes in a directory that are no file identifier");
             }
@@ -223,7 +210,6 @@ impl<'a> Reader<'a> {
         Ok(None)
     }
 
-    /// The descriptor at the offset, whose tag is sound.
     fn take(&mut self) -> Result<Identifier> {
         let fields = Fields::new(self.peek(IDENTIFIER_BYTES)?);
         let name_length = usize::from(fields.u8(19));
@@ -255,7 +241,6 @@ impl<'a> Reader<'a> {
         Ok(identifier)
     }
 
-    /// Notes something about the bytes at the offset.
     fn note(&self, what: &str) {
         let pieces = self.space.pieces(self.data, self.offset, 1, self.may_block);
         let position = match pieces.as_deref() {

@@ -10,7 +10,7 @@ use super::fields::{Fields, LENGTH_MASK};
 use super::tag::EXTENDED_FILE_ENTRY;
 use super::time::{TIME_BYTES, timestamp};
 
-/// Where the file type is (ECMA-167 4/14.6).
+/// ECMA-167 4/14.6.
 pub(crate) const FILE_TYPE: usize = 27;
 /// File types (ECMA-167 4/14.6.6 and UDF 2.3.5.2).
 pub(crate) const TYPE_DIRECTORY: u8 = 4;
@@ -24,7 +24,6 @@ pub(crate) const TYPE_VIRTUAL_TABLE: u8 = 248;
 pub(crate) const TYPE_METADATA: u8 = 250;
 pub(crate) const TYPE_METADATA_MIRROR: u8 = 251;
 
-/// The offsets that differ between the two kinds.
 struct Layout {
     blocks: usize,
     times: [usize; 3],
@@ -47,13 +46,12 @@ const EXTENDED: Layout = Layout {
 
 /// The stream directory's ICB in an extended entry.
 const STREAMS: usize = 152;
-/// The header of extended attributes, and of each attribute (ECMA-167 4/14.10.1 and 4/14.10.2).
+/// Headers of all attributes, and of each (ECMA-167 4/14.10.1 and 4/14.10.2).
 const ATTRIBUTES_HEADER_BYTES: usize = 24;
 const ATTRIBUTE_BYTES_MIN: usize = 12;
 /// Device specification (ECMA-167 4/14.10.7).
 const ATTRIBUTE_DEVICE: u32 = 12;
 
-/// An entry whose lengths are consistent.
 pub(crate) struct Entry<'a> {
     pub strategy: u16,
     /// Entries that the ICB has room for.
@@ -67,10 +65,9 @@ pub(crate) struct Entry<'a> {
     /// Information length: bytes of the object's data.
     pub size: u64,
     pub blocks_recorded: u64,
-    /// Recorded times of access, of modification and of the change of attributes.
+    /// Of access, of modification and of the change of attributes.
     pub times: [&'a [u8]; 3],
     pub has_streams: bool,
-    /// The area of extended attributes.
     pub attributes: &'a [u8],
     pub descriptors: &'a [u8],
     /// Where the allocation descriptors begin in the block.
@@ -106,17 +103,14 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// The times, where they are dates.
     pub(crate) fn dates(&self) -> [Option<Timestamp>; 3] {
         self.times.map(timestamp)
     }
 
-    /// Bytes up to the end of its areas.
     pub(crate) fn length(&self) -> usize {
         self.descriptors_start + self.descriptors.len()
     }
 
-    /// Major and minor number of the device specification among the attributes.
     pub(crate) fn device(&self) -> Option<(u32, u32)> {
         let mut rest = self.attributes.get(ATTRIBUTES_HEADER_BYTES..)?;
         // Each step takes at least 12 bytes of the block.

@@ -2,7 +2,6 @@
 
 use super::fields::Place;
 
-/// Bytes of the data that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Extent {
     /// Start in the data.
@@ -12,19 +11,16 @@ pub(crate) struct Extent {
     pub start: Option<Place>,
 }
 
-/// Where the data is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
-    /// In the image from this byte on: in the entry of the object.
+    /// In the entry of the object, from this byte of the image on.
     Embedded(u64),
-    /// In order and without gaps from offset 0.
     Extents(Vec<Extent>),
 }
 
-/// See the module's text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Data {
-    /// The length that the object has; extents may cover more, and if they are damaged, less.
+    /// The object's length; extents may cover more, or less if they are damaged.
     pub size: u64,
     pub body: Body,
 }
@@ -37,7 +33,6 @@ impl Data {
         }
     }
 
-    /// Whether it is in extents of partitions that `accepts` accepts.
     pub(crate) fn is_in(&self, accepts: impl Fn(u16) -> bool) -> bool {
         match &self.body {
             Body::Embedded(_) => true,
@@ -48,7 +43,6 @@ impl Data {
         }
     }
 
-    /// The extents from the one that holds `offset` on.
     pub(crate) fn extents_from(&self, offset: u64) -> &[Extent] {
         let Body::Extents(extents) = &self.body else {
             return &[];
@@ -58,7 +52,6 @@ impl Data {
     }
 }
 
-/// Extents as they are put together.
 #[derive(Default)]
 pub(crate) struct Extents {
     list: Vec<Extent>,
@@ -88,12 +81,10 @@ impl Extents {
         self.end = self.end.saturating_add(length);
     }
 
-    /// Bytes so far.
     pub(crate) fn length(&self) -> u64 {
         self.end
     }
 
-    /// Extents so far, neighbours joined.
     pub(crate) fn count(&self) -> usize {
         self.list.len()
     }

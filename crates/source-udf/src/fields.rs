@@ -1,8 +1,8 @@
 //! Fields of descriptors: numbers with the least significant byte first (ECMA-167 1/7.1), places,
 //! identifiers of entities.
 
-/// The bytes of a descriptor. A field past their end reads as zero: a parser compares their number
-/// with the fixed part of its descriptor first.
+/// The bytes of a descriptor. A field past their end reads as zero: parsers compare the length with
+/// the fixed part first.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(&'a [u8]);
 
@@ -70,10 +70,9 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The length of an extent without the two bits of its type (ECMA-167 4/14.14.1.1).
+/// A length without the two bits of its type (ECMA-167 4/14.14.1.1).
 pub(crate) const LENGTH_MASK: u32 = 0x3fff_ffff;
 
-/// A block of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place {
     /// Index of its partition map.
@@ -95,14 +94,12 @@ impl Place {
     }
 }
 
-/// An extent of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LongAd {
     pub length_bytes: u32,
     pub place: Place,
 }
 
-/// An extent of the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VolumeExtent {
     pub length_bytes: u32,

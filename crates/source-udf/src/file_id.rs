@@ -1,8 +1,7 @@
 //! Identifiers of objects in an image: the place of an ICB.
 //!
-//! A place in a read-only image always means the same object, so an identifier survives restart and
-//! needs no table. For safety it is not trusted: the image must match, and the entry is read and
-//! checked again (in `tree`).
+//! A place in a read-only image always means one object, so an identifier survives restart. It is
+//! not trusted: the image must match, and the entry is read and checked again (in `tree`).
 //!
 //! 16 bytes, little-endian:
 //!
@@ -30,8 +29,7 @@ pub(crate) fn encode(image: u64, place: Place) -> FileId {
     FileId::of(&bytes)
 }
 
-/// [`Error::BadId`] for an identifier that this layout never had, [`Error::Stale`] for one of
-/// another image.
+/// [`Error::BadId`] for what this layout never had, [`Error::Stale`] for another image.
 pub(crate) fn decode(image: u64, id: &FileId) -> Result<Place> {
     let bytes = id.as_bytes();
     let fields = Fields::new(bytes);

@@ -1,9 +1,8 @@
 //! The file set descriptor (ECMA-167 4/14.1): the root of the tree.
 //!
 //! The logical volume says where the sequence of file sets begins. A rewritten one comes behind the
-//! older ones, in the same extent or in the next that the last one names, and the one with the
-//! highest number prevails. A volume may have several sets; UDF allows that on write-once discs
-//! only, and the first is the one that others show.
+//! older ones, in the same extent or in the next one that the last names; the highest number
+//! prevails. A volume may have several sets, by UDF on write-once discs only: the first is shown.
 
 use pagewell_fs::{Error, Result, Timestamp};
 use pagewell_source_bytes::Window;
@@ -15,11 +14,9 @@ use super::time::{TIME_BYTES, timestamp};
 
 /// Blocks of the sequence.
 const BLOCKS_MAX: usize = 1024;
-/// Bytes of the descriptor.
 const DESCRIPTOR_BYTES: usize = 512;
 const CLAUSE: &str = "ECMA-167 4/8.5";
 
-/// The facts of the descriptor that prevails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileSet {
     pub root: Place,
@@ -45,7 +42,6 @@ impl FileSet {
         set < other_set || set == other_set && version >= other_version
     }
 
-    /// Finds the file set that prevails in the sequence that begins at `first`.
     pub(crate) fn find(space: &Space, first: LongAd) -> Result<Self> {
         let mut window = Window::new(space.image().bytes(), true, 0);
         let mut found: Option<Self> = None;
@@ -64,7 +60,6 @@ impl FileSet {
                 };
                 match at_either(space, &mut window, place) {
                     Ok(Some(set)) => {
-                        // An extent of no bytes ends the sequence.
                         next = (set.next.length_bytes > 0).then_some(set.next);
                         if found.as_ref().is_none_or(|held| set.prevails_over(held)) {
                             found = Some(set);
@@ -95,7 +90,6 @@ fn at_either(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Opt
     }
 }
 
-/// The descriptor at a place; `None` where the sequence ends.
 fn at(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<FileSet>> {
     let (bytes, position) = space.block(window, place, true)?;
     let image = space.image();

@@ -34,7 +34,6 @@ impl Tree {
         }
     }
 
-    /// The entry of an object that needs no check for circles.
     fn known(&self, place: Place, entries: &mut Entries<'_>, may_block: bool) -> Result<Entry> {
         let node = self.examine(place, entries, may_block)?;
         Ok(self.entry(place, &node))
@@ -166,7 +165,7 @@ impl FileSystem for UdfFileSystem {
         let parent = tree.parent_of(place, may_block)?;
         let entries = &mut tree.entries(may_block);
         let (mut expected, mut step) = (cookie, EXPECTED_MIN);
-        // The cookie of an entry is one more than its index; `.` and `..` come first.
+        // A cookie is the index plus one; `.` and `..` come first.
         for index in cookie..names.len() as u64 + 2 {
             let item = index.checked_sub(2).map(|index| index as usize);
             let item = item.and_then(|index| names.items().get(index));
@@ -191,7 +190,7 @@ impl FileSystem for UdfFileSystem {
             };
             let entry = match with_attributes.then(&mut examine) {
                 Some(Ok(entry)) => Some(entry),
-                // The entries so far are a valid page; the next call continues behind them.
+                // The entries so far are a page; the next call goes on behind them.
                 Some(Err(Error::WouldBlock)) if index > cookie => return Ok(page(false)),
                 Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
                 Some(Err(_)) | None => None,

@@ -5,10 +5,9 @@
 //! strategy 4096   [entry, indirect] ──> [entry, indirect] ──> [entry, unrecorded]
 //! ```
 //!
-//! With strategy 4 an object is rewritten where it is. With strategy 4096, for write-once discs, a
-//! new version comes at the end of a chain, and the last one prevails.
-//!
-//! Bounds: [`ENTRIES_MAX`] versions, as Linux has; it also ends chains in a circle.
+//! With strategy 4 an object is rewritten in place. With strategy 4096, for write-once discs, a new
+//! version comes at the end of a chain, and the last one prevails. Bound: [`ENTRIES_MAX`] versions,
+//! as in Linux, which also ends circles.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
@@ -18,17 +17,14 @@ use super::fields::{Fields, Place};
 use super::space::Space;
 use super::tag::{EXTENDED_FILE_ENTRY, FILE_ENTRY, INDIRECT_ENTRY, TERMINAL_ENTRY, TagFault};
 
-/// Blocks of a chain.
 const ENTRIES_MAX: usize = 1024;
 const STRATEGY_CHAIN: u16 = 4096;
 const CLAUSE: &str = "ECMA-167 4/14.6";
 
-/// An entry as it was recorded.
 pub(crate) struct Icb {
     pub place: Place,
-    /// Its first byte in the image.
     pub position: u64,
-    /// Without what is behind it in its block.
+    /// Without the rest of its block.
     bytes: Vec<u8>,
     kind: u16,
 }
@@ -79,7 +75,7 @@ impl Icb {
                 INDIRECT_ENTRY if found.is_some() => {
                     let fields = Fields::new(bytes);
                     place = fields.long_ad(36).place;
-                    // That of the next ICB is in its own first entry.
+                    // The next ICB's own is in its first entry.
                     left = fields.u16(24).max(2);
                 }
                 TERMINAL_ENTRY => return Ok(found),
@@ -92,7 +88,6 @@ impl Icb {
         Err(Error::Io(image.fault(position, what).to_string()))
     }
 
-    /// The entry; it was parsed when it was read.
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {
         Entry::parse(&self.bytes, self.kind)
     }

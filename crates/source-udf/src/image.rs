@@ -38,20 +38,18 @@ impl Image {
         self.bytes.fault(position, what)
     }
 
-    /// Whether departures from the format are noted.
     pub(crate) fn is_checked(&self) -> bool {
         self.violations.is_some()
     }
 
-    /// Notes a departure from the format at `position`.
     pub(crate) fn note(&self, position: u64, clause: &'static str, text: impl Display) {
         if let Some(violations) = &self.violations {
             violations.note(position, clause, text);
         }
     }
 
-    /// The tag of the descriptor in `bytes`, read from `position`, block `block` as its writer
-    /// counts. What is wrong is noted.
+    /// The tag of the descriptor in `bytes`, from `position`, block `block` as its writer counts.
+    /// Faults are noted.
     pub(crate) fn descriptor(
         &self,
         bytes: &[u8],

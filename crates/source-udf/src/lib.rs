@@ -1,17 +1,16 @@
 //! UDF images: ECMA-167 as profiled by OSTA UDF 1.02 to 2.60, read-only.
 //!
-//! **Problem.** The format is layered: a name leads to a block of a logical partition, which a
-//! table of one of four kinds maps to the image, and each layer can be damaged, hostile or written
-//! by a program that read the standard otherwise. A reader must show what the writer meant, and
-//! survive tables that loop, chains without an end and lengths near 2^64.
+//! **Problem.** A name leads to a block of a logical partition, which a table of one of four kinds
+//! maps to the image, and each layer can be damaged, hostile or written by another reading of the
+//! standard: tables that loop, chains without an end, lengths near 2^64.
 //!
-//! **Rule.** Every descriptor is checked (checksum, CRC, lengths) before use; what copies there
-//! are, of anchors, sequences and metadata, stand in for damaged ones; damage costs only the object
-//! that it is in; every loop over foreign data has a bound; no reply has zeros or another object's
-//! data in place of missing data. Departures that were survived are noted for a check of the image.
+//! **Rule.** Every descriptor is checked (checksum, CRC, lengths) before use; copies of anchors,
+//! sequences and metadata stand in for damaged ones; damage costs only the object that it is in;
+//! every loop over foreign data has a bound; missing data is an error, never zeros or another
+//! object's data. Departures are noted for a check of the image.
 //!
-//! **Shape.** An object is identified by the place of its ICB, a block of a partition, so
-//! identifiers need no table and survive restart, and hard links are one object.
+//! **Shape.** An object is identified by the place of its ICB, a block of a partition, so hard
+//! links are one object.
 //!
 //! ```text
 //! anchor -> sequence -> logical_volume -> open -> space (partitions: virtual, sparable, metadata)
@@ -20,7 +19,7 @@
 //!                                          └───> directory (names)
 //! ```
 //!
-//! The image is read through the page cache; file data is sent from pinned pages, without a copy.
+//! File data is sent from pinned pages of the page cache, without a copy.
 //!
 //! **Known weaknesses.** The image must not change while it is open. Named streams and extended
 //! attributes are counted, not shown. Only the first file set is seen.
@@ -86,7 +85,7 @@ impl UdfFileSystem {
         Self::of_bytes(&Bytes::new(cache.open(device)), None)
     }
 
-    /// The same, noting every departure from the format that is met, now and at each later call.
+    /// [`Self::from_device`], noting departures from the format, now and at each later call.
     pub fn checked(
         device: Arc<dyn Device>,
         cache: &Cache,
@@ -95,8 +94,8 @@ impl UdfFileSystem {
         Self::of_bytes(&Bytes::new(cache.open(device)), Some(violations))
     }
 
-    /// Opens the file system in `bytes`; with `violations`, every departure from the format is
-    /// noted there.
+    /// Opens the file system in `bytes`; with `violations`, departures from the format are noted
+    /// there.
     pub fn of_bytes(bytes: &Bytes, violations: Option<Arc<Violations>>) -> Result<Self, OpenError> {
         let (tree, description) = open::open(bytes, violations)?;
         Ok(Self { tree, description })
@@ -121,7 +120,7 @@ impl UdfFileSystem {
         Ok(self.tree.directory(self.tree.root(), true)?.len())
     }
 
-    /// What an object has besides its data that no call of a file system shows.
+    /// What an object has beside its data that no call of a file system shows.
     pub fn skipped(&self, id: &FileId) -> Result<Skipped> {
         let (_, node) = self.tree.resolve(id, true)?;
         Ok(node.skipped)

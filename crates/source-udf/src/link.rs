@@ -4,19 +4,18 @@
 //! 1, 2 root   3 ".."   4 "."   5 a name            type | length | version | identifier
 //! ```
 //!
-//! Only a root that comes first makes a path absolute. A later one is what a writer made of an
-//! empty name, `a//b`, and must not lead out of the tree.
+//! Only a root that comes first makes a path absolute. A later one is a writer's form of an empty
+//! name, `a//b`, and must not lead out of the tree.
 
 use super::fields::Fields;
 use super::text;
 
-/// The longest target of Linux (`PATH_MAX` with its NUL).
 const TARGET_BYTES_MAX: usize = 4095;
 /// Recorded bytes of a target: names of one character each take 6 for 2.
 pub(crate) const COMPONENTS_BYTES_MAX: u64 = 64 << 10;
 const COMPONENT_BYTES_MIN: usize = 4;
 
-/// The target; `None` when its components are damaged, or there are none.
+/// The target; `None` when its components are damaged or absent.
 pub(crate) fn target(mut components: &[u8]) -> Option<Vec<u8>> {
     let mut is_absolute = false;
     let mut parts: Vec<Vec<u8>> = Vec::new();
@@ -46,7 +45,6 @@ pub(crate) fn target(mut components: &[u8]) -> Option<Vec<u8>> {
         .then_some(target)
 }
 
-/// A name; one of dots stays, as a path may have them.
 fn component(identifier: &[u8]) -> Option<Vec<u8>> {
     let mut name = text::decode(identifier)?.into_bytes();
     for byte in &mut name {

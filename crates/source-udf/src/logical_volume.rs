@@ -4,9 +4,8 @@
 use super::fields::{Fields, LongAd};
 use super::text;
 
-/// The fixed part of the descriptor, before the maps.
 const MAPS_START: usize = 440;
-/// Partitions of a file system. Writers make two.
+/// Writers make two.
 const MAPS_MAX: usize = 16;
 /// Bytes of a map of type 1 and of type 2.
 const PHYSICAL_BYTES: usize = 6;
@@ -14,7 +13,6 @@ const LOGICAL_BYTES: usize = 64;
 /// Sparing tables of a map (UDF 2.2.9).
 const TABLES_MAX: usize = 4;
 
-/// How one partition is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Map {
     /// Number of the partition of the volume that it lies in.
@@ -25,7 +23,6 @@ pub(crate) struct Map {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MapKind {
     Physical,
-    /// Through the table at the end of the disc.
     Virtual,
     /// With damaged packets moved.
     Sparable {
@@ -34,7 +31,6 @@ pub(crate) enum MapKind {
         table_bytes: u32,
         tables: Vec<u32>,
     },
-    /// In a file of another partition.
     Metadata {
         /// Blocks of the file's entry and of its mirror's.
         main: u32,
@@ -43,23 +39,19 @@ pub(crate) enum MapKind {
     Unknown,
 }
 
-/// The facts of the descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LogicalVolume {
     pub label: String,
-    /// UDF revision, in binary coded decimals: 0x0250.
+    /// In binary coded decimals: 0x0250 is 2.50.
     pub revision: u16,
     pub block_bytes: u32,
-    /// Where the sequence of file sets begins.
     pub file_sets: LongAd,
     pub maps: Vec<Map>,
 }
 
 impl LogicalVolume {
-    /// Parses a whole block with the descriptor.
     pub(crate) fn parse(bytes: &[u8]) -> Self {
         let fields = Fields::new(bytes);
-        // Not more than the block.
         let length = fields.u32(264) as usize;
         let area = bytes.get(MAPS_START..).unwrap_or(&[]);
         let area = area.get(..length).unwrap_or(area);

@@ -1,8 +1,6 @@
-//! The metadata partition (UDF 2.2.10, 2.2.13): entries and directories of a file system, kept
-//! together in a file of another partition, and a second time in its mirror.
-//!
-//! The mirror may be a true copy, or share the blocks of the first and have only an entry of its
-//! own. It serves when the entry of the first is damaged, and for single blocks that are.
+//! The metadata partition (UDF 2.2.10, 2.2.13): entries and directories of a file system in a file
+//! of another partition, and again in its mirror, a true copy or an entry for the same blocks. The
+//! mirror serves when the first entry is damaged, and for single damaged blocks.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
@@ -16,8 +14,8 @@ use super::space::{Partition, Space};
 
 const CLAUSE: &str = "UDF 2.2.13";
 
-/// Opens the metadata partition `index` over `base`, whose files have their entries in the blocks
-/// `main` and `mirror` of it.
+/// Opens the metadata partition `index` over `base`, whose files have their entries in its blocks
+/// `main` and `mirror`.
 pub(crate) fn open(
     space: &mut Space,
     index: u16,
@@ -63,7 +61,6 @@ pub(crate) fn open(
     Ok(())
 }
 
-/// The data of a metadata file; `None` when its entry is damaged.
 fn file(space: &Space, place: Place, file_type: u8) -> Result<Option<Data>> {
     let mut window = Window::new(space.image().bytes(), true, 0);
     let icb = match Icb::read(space, &mut window, place, true) {

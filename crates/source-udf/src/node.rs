@@ -17,7 +17,7 @@ const FLAG_MODES: [(u16, u32); 3] = [(1 << 6, 0o4000), (1 << 7, 0o2000), (1 << 8
 /// No owner or group is recorded (UDF 2.3.6.1).
 const NO_ID: u32 = u32::MAX;
 
-/// The largest file of Linux; an entry may say that it is larger.
+/// The largest file of Linux; an entry may claim more.
 const FILE_BYTES_MAX: u64 = i64::MAX.cast_unsigned();
 
 /// What an object has that no call of a file system shows.
@@ -34,7 +34,6 @@ pub(crate) struct Node {
     pub attributes: Attributes,
     /// As far as it is known; [`Attributes::size`] is what it should be.
     pub data: Data,
-    /// Why that is less, if it is.
     pub defect: Option<&'static str>,
     /// Target of a symbolic link; `None` also for a damaged one.
     pub target: Option<Vec<u8>>,
@@ -59,7 +58,6 @@ impl Node {
             defect: allocated.defect,
             target: None,
             skipped: Skipped {
-                // At most a block.
                 attribute_bytes: entry.attributes.len() as u32,
                 has_streams: entry.has_streams,
             },
@@ -129,7 +127,7 @@ fn attributes(space: &Space, entry: &Entry<'_>, file_id: u64, filesystem_id: u64
     }
 }
 
-/// Files of kinds that POSIX does not have, such as those of real-time data, are regular.
+/// Kinds that POSIX does not have, such as real-time data, are regular.
 fn file_type(recorded: u8) -> FileType {
     match recorded {
         TYPE_DIRECTORY => FileType::Directory,

@@ -37,7 +37,7 @@ pub(crate) fn open(
 fn open_image(image: Image) -> Result<(Tree, Description)> {
     let refuse = |reason: &str| Error::Io(format!("not a UDF image: {reason}"));
     let no_anchor = || refuse(&NotUdf::NoAnchor.to_string());
-    // One anchor and one sequence are enough, unless all is looked at.
+    // One anchor and one sequence are enough, unless the image is checked.
     let mut anchors = find_anchors(&image, image.is_checked())?.ok_or_else(no_anchor)?;
     let mut prevailing = prevailing(&image, &anchors)?;
     if !prevailing.is_usable() && !image.is_checked() {
@@ -80,7 +80,7 @@ fn open_image(image: Image) -> Result<(Tree, Description)> {
 fn find_anchors(image: &Image, all: bool) -> Result<Option<Anchors>> {
     let readable = Readable {
         length_bytes: image.length_bytes(),
-        // What cannot be read is as good as not recorded: there are other anchors.
+        // An unreadable anchor counts as absent: there are others.
         read: &|position, target: &mut [u8]| match image.read(position, target, true) {
             Err(Error::Io(text)) => {
                 image.note(position, "ECMA-167 3/8.4.2.1", text);
@@ -96,7 +96,7 @@ fn find_anchors(image: &Image, all: bool) -> Result<Option<Anchors>> {
     anchor::find(&readable, all)
 }
 
-/// Two of the three anchors are enough, and one where more can be written (UDF 6.10.2.3).
+/// Two of three anchors are enough, and one where more can be written (UDF 6.10.2.3).
 fn check_anchors(image: &Image, anchors: &Anchors, volume: &LogicalVolume) {
     let is_open = |map: &Map| map.kind == MapKind::Virtual;
     if let [_, .., last] = anchors.missing.as_slice()

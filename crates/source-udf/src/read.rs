@@ -1,8 +1,7 @@
 //! Reading file data: pinned pages of the image, and zeros for holes.
 //!
-//! An image may be shorter than its extents claim. Bytes past its end are an error, never zeros; a
-//! read that begins before the end returns the existing ones. The same holds where the descriptors
-//! of extents are damaged.
+//! Bytes past the end of a short image, or behind damaged descriptors, are an error, never zeros; a
+//! read that begins before returns the existing ones.
 
 use std::sync::{Arc, LazyLock};
 
@@ -13,12 +12,11 @@ use super::extent::Body;
 use super::node::Node;
 use super::space::{Piece, Space};
 
-/// Holes are lent from so many zeros.
 const ZEROS_BYTES: usize = 64 << 10;
 static ZEROS: LazyLock<Arc<Vec<u8>>> = LazyLock::new(|| Arc::new(vec![0; ZEROS_BYTES]));
 
-/// Reads at most `count` bytes from `offset`: fewer at the end of the file, and before bytes that
-/// are not there.
+/// Reads at most `count` bytes from `offset`: fewer at the end of the file, and before absent
+/// bytes.
 pub(crate) fn read(
     space: &Space,
     node: &Node,
@@ -69,8 +67,8 @@ pub(crate) fn read(
     Ok(Payload::Pages(payload))
 }
 
-/// The first data, or hole, of a file from `offset` on; the end of the file counts as a hole. What
-/// its descriptors do not say any more counts as data, which cannot be read.
+/// The first data, or hole, of a file from `offset` on; the end of the file counts as a hole. Bytes
+/// without a descriptor count as data, which cannot be read.
 pub(crate) fn seek(node: &Node, offset: u64, wanted: Seek) -> Result<u64> {
     let size = node.attributes.size;
     Error::NoDevice.when(offset >= size)?;
@@ -121,7 +119,6 @@ fn runs(pieces: &[Piece]) -> Vec<Run> {
             bounds,
         } => Some(Run {
             position,
-            // At most a count of 32 bits.
             length: length as usize,
             bounds: Some(bounds),
         }),

@@ -1,9 +1,9 @@
 //! The volume descriptor sequence (ECMA-167 3/8.4.2): which descriptors of a volume prevail.
 //!
-//! A sequence is blocks with a descriptor each, in one or more extents: a pointer leads to the
-//! next. It ends with a terminating descriptor, an unrecorded block or its extent. Of several
-//! descriptors of one kind the one with the highest number prevails. There are two copies, main and
-//! reserve; what the main one lacks is taken from the reserve.
+//! A sequence is blocks with a descriptor each, in extents that pointers join. It ends with a
+//! terminating descriptor, an unrecorded block or its extent. Of several descriptors of one kind
+//! the one with the highest number prevails. There are two copies, main and reserve, which serves
+//! for what the main one lacks.
 //!
 //! Bounds: a volume needs 16 blocks; [`BLOCKS_MAX`] in all extents together ends pointers in a
 //! circle.
@@ -20,40 +20,32 @@ use super::tag::{
     LOGICAL_VOLUME, PARTITION, PRIMARY_VOLUME, TERMINATING, TagFault, VOLUME_POINTER,
 };
 
-/// Blocks of a sequence.
 const BLOCKS_MAX: u32 = 4096;
-/// Partitions of a volume.
 const PARTITIONS_MAX: usize = 64;
-/// Read at once.
 const STEP_BYTES: usize = 32 << 10;
-/// The fixed part of the longest descriptor that is looked into.
 const DESCRIPTOR_BYTES_MIN: usize = 512;
 const CLAUSE: &str = "ECMA-167 3/8.4.2";
 
-/// The whole block of a descriptor that prevails.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorded {
     pub bytes: Vec<u8>,
 }
 
 impl Recorded {
-    /// Volume descriptor sequence number, at the same place in every one (ECMA-167 3/8.4.3).
+    /// Volume descriptor sequence number, at one place in all kinds (ECMA-167 3/8.4.3).
     fn number(&self) -> u32 {
         Fields::new(&self.bytes).u32(16)
     }
 }
 
-/// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Prevailing {
     primary: Option<Recorded>,
     logical: Option<Recorded>,
-    /// By partition number.
     partitions: BTreeMap<u16, Recorded>,
 }
 
 impl Prevailing {
-    /// Reads a sequence in blocks of `block_bytes` and adds what prevails in it.
     pub(crate) fn read(
         &mut self,
         image: &Image,
@@ -128,7 +120,6 @@ impl Prevailing {
         }
     }
 
-    /// Whether it has all that a file system needs.
     pub(crate) fn is_usable(&self) -> bool {
         let Some(logical) = &self.logical else {
             return false;
@@ -162,7 +153,7 @@ impl Prevailing {
         self.logical.as_ref()
     }
 
-    /// First block and number of blocks of a partition (ECMA-167 3/10.5).
+    /// First block and number of blocks (ECMA-167 3/10.5).
     pub(crate) fn partition(&self, number: u16) -> Option<(u32, u32)> {
         let fields = Fields::new(&self.partitions.get(&number)?.bytes);
         Some((fields.u32(188), fields.u32(192)))

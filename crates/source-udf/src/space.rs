@@ -7,12 +7,12 @@
 //! metadata   block b ──> byte b * size of a file of another   (UDF 2.2.10)
 //! ```
 //!
-//! The other one is plain or sparable, never virtual or metadata, so that one step ends in the
-//! image. A metadata partition may have a mirror, a copy of its blocks; that is a partition of its
-//! own behind those that the image has, so a place in the one is also a place in the other.
+//! The other one is plain or sparable, so that one step ends in the image. A mirror of a metadata
+//! partition, a copy of its blocks, is a partition of its own behind those of the image, so a place
+//! in the one is also a place in the other.
 //!
 //! A block outside its partition, but inside the image, is read and noted: some writers record
-//! wrong lengths, and the image is the true bound.
+//! wrong lengths.
 
 use std::ops::Range;
 
@@ -28,7 +28,6 @@ use super::sparing::Moved;
 /// An unused entry of a virtual allocation table.
 const UNUSED: u32 = u32::MAX;
 
-/// See the module's text.
 pub(crate) enum Partition {
     Plain {
         start: u32,
@@ -44,7 +43,6 @@ pub(crate) enum Partition {
         base: u16,
         /// The file with the table, in extents of `base`.
         file: Data,
-        /// First byte of the table in the file, and its entries of 4 bytes.
         table_start: u64,
         entries: u64,
     },
@@ -63,28 +61,24 @@ impl Partition {
     }
 }
 
-/// Bytes of the image that lie together from a block on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
     pub position: u64,
     pub length: u64,
 }
 
-/// A part of some data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Bytes of the image, and what of the same extent lies together with them.
+    /// Bytes of the image, and the bounds of the same extent around them.
     Bytes {
         position: u64,
         length: u64,
         bounds: Bounds,
     },
-    /// A hole of so many bytes.
     Zeros(u64),
 }
 
 impl Piece {
-    /// Its place in the image, if it has one.
     pub(crate) fn range(self) -> Option<Range<u64>> {
         match self {
             Self::Bytes {
@@ -101,11 +95,9 @@ impl Piece {
     }
 }
 
-/// The partitions of an image; see the module's text.
 pub(crate) struct Space {
     image: Image,
     block_bytes: u32,
-    /// As in the image, then mirrors.
     partitions: Vec<Partition>,
     /// The partition of a mirror, by that of its original.
     mirrors: Vec<(u16, u16)>,
@@ -146,7 +138,6 @@ impl Space {
         }
     }
 
-    /// The same block of the mirror, if its partition has one.
     pub(crate) fn mirror_of(&self, place: Place) -> Option<Place> {
         let mut mirrors = self.mirrors.iter();
         let (_, partition) = mirrors.find(|(original, _)| *original == place.partition)?;
@@ -156,7 +147,6 @@ impl Space {
         })
     }
 
-    /// An error about a block.
     pub(crate) fn fault(&self, place: Place, what: &str) -> Error {
         Error::Io(format!(
             "{}: block {} of partition {}: {what}",
@@ -200,7 +190,6 @@ impl Space {
         }
     }
 
-    /// A block of a plain or sparable partition.
     fn locate_base(&self, place: Place) -> Result<Span> {
         let (first, blocks, total) = match self.partitions.get(usize::from(place.partition)) {
             Some(Partition::Plain { start, blocks }) => (
@@ -232,7 +221,6 @@ impl Space {
         })
     }
 
-    /// A block of a metadata partition, which is kept in `file`.
     fn locate_in(&self, place: Place, file: &Data) -> Result<Span> {
         let offset = u64::from(place.block) * self.block_bytes();
         let outside = || self.fault(place, "past the end of the metadata file");
@@ -253,8 +241,8 @@ impl Space {
         })
     }
 
-    /// Where `wanted` bytes of `data` from `offset` are: fewer before a byte that is not there, and
-    /// at least one piece.
+    /// Where `wanted` bytes of `data` from `offset` are: fewer before an absent byte, and at least
+    /// one piece.
     pub(crate) fn pieces(
         &self,
         data: &Data,
@@ -280,7 +268,7 @@ impl Space {
             Body::Extents(_) => self.add_extents(data, offset, &mut pieces, may_block),
         };
         match result {
-            // Of what follows, the next read will tell.
+            // The next read reports it.
             Err(Error::Io(_)) if !pieces.found.is_empty() => {}
             other => other?,
         }
@@ -322,8 +310,8 @@ impl Space {
         Ok(())
     }
 
-    /// Where the byte `inside` an extent is, and what of that lies together with it. The extent is
-    /// its first block and its length.
+    /// Where the byte `inside` an extent (first block and length) is, and the bounds that lie
+    /// together with it.
     fn locate_inside(
         &self,
         (start, length): (Place, u64),
@@ -353,7 +341,6 @@ impl Space {
         Ok((position, bounds))
     }
 
-    /// Reads `data` from `offset` into all of `target`.
     pub(crate) fn read(
         &self,
         data: &Data,
@@ -376,7 +363,7 @@ impl Space {
         Ok(())
     }
 
-    /// Reads as much as there is of `data` from `offset` to the front of `target`: fewer bytes at
+    /// Reads as much of `data` from `offset` as there is to the front of `target`: fewer bytes at
     /// its end and before an unreadable one.
     pub(crate) fn fill(
         &self,
@@ -415,7 +402,6 @@ impl Space {
         Ok(done)
     }
 
-    /// The block at a place, through `window`, and its position.
     pub(crate) fn block<'w>(
         &self,
         window: &'w mut Window<'_>,
@@ -428,7 +414,6 @@ impl Space {
     }
 }
 
-/// Pieces as they are found.
 struct Pieces<'a> {
     space: &'a Space,
     found: Vec<Piece>,
@@ -445,7 +430,7 @@ impl Pieces<'_> {
     }
 
     /// Adds bytes of the image, joined to the last piece where they follow it; an error when the
-    /// first is not there.
+    /// first is absent.
     fn add(&mut self, position: u64, length: u64, bounds: Bounds) -> Result<u64> {
         if length == 0 {
             return Ok(0);

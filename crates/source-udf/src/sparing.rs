@@ -1,5 +1,5 @@
-//! Sparing tables (UDF 2.2.12): packets of a rewritable disc that are damaged, and where their
-//! data was moved. There are up to four copies; the one with the highest number counts.
+//! Sparing tables (UDF 2.2.12): damaged packets of a rewritable disc, and where their data was
+//! moved. There are up to four copies; the one with the highest number counts.
 
 use pagewell_fs::{Error, Result};
 
@@ -10,15 +10,15 @@ const HEADER_BYTES: usize = 56;
 const ENTRY_BYTES: usize = 8;
 /// Largest table: entries are counted in 16 bits.
 const TABLE_BYTES_MAX: usize = HEADER_BYTES + ENTRY_BYTES * u16::MAX as usize;
-/// Original locations from here on mark spare packets that are free or damaged.
+/// From here on: spare packets that are free or damaged.
 const UNUSED: u32 = 0xffff_fff0;
 const CLAUSE: &str = "UDF 2.2.12";
 
 /// First blocks of moved packets, in their partition, and where they are in the volume; sorted.
 pub(crate) type Moved = Vec<(u32, u32)>;
 
-/// The newest sound table among `tables`, first blocks of copies of `table_bytes`. None when no
-/// copy is sound: then all packets are where they were.
+/// The newest sound one of `tables`, first blocks of copies of `table_bytes`. Empty without a sound
+/// copy: no packet is moved then.
 pub(crate) fn read(
     image: &Image,
     block_bytes: u32,

@@ -4,16 +4,15 @@
 //! 0 identifier | 2 version | 4 checksum | 6 serial | 8 CRC | 10 CRC length | 12 location
 //! ```
 //!
-//! The checksum is over the tag, the CRC over as many bytes behind it as the tag says. A descriptor
-//! whose location is not its own is used all the same, and noted: some writers count from another
-//! start, and the CRC says that it is whole.
+//! The checksum is over the tag, the CRC over as many bytes behind it as the tag says. A wrong
+//! location is only noted: some writers count from another start, and the CRC proves the descriptor
+//! whole.
 
 use std::fmt;
 
 use super::fields::Fields;
 
 pub(crate) const TAG_BYTES: usize = 16;
-/// The clause of a tag's fields.
 pub(crate) const CLAUSE: &str = "ECMA-167 3/7.2";
 
 pub(crate) const PRIMARY_VOLUME: u16 = 1;
@@ -30,22 +29,20 @@ pub(crate) const TERMINAL_ENTRY: u16 = 260;
 pub(crate) const FILE_ENTRY: u16 = 261;
 pub(crate) const EXTENDED_FILE_ENTRY: u16 = 266;
 
-/// A sound tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag {
     pub identifier: u16,
-    /// The block where the descriptor was recorded, as its writer counts.
+    /// The block of the descriptor as its writer counts.
     pub location: u32,
 }
 
-/// Why bytes are no sound descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TagFault {
-    /// Zeros: nothing was recorded there.
+    /// Zeros.
     Unrecorded,
-    /// The checksum of the tag, or too few bytes for one.
+    /// Of the tag, or too few bytes for one.
     Checksum,
-    /// The CRC of the descriptor, or a CRC length past what can belong to it.
+    /// Of the descriptor, or a CRC length past what can belong to it.
     Crc,
 }
 
@@ -59,7 +56,6 @@ impl fmt::Display for TagFault {
     }
 }
 
-/// The tag at the start of `bytes`, without a look at the descriptor behind it.
 pub(crate) fn head(bytes: &[u8]) -> Result<Tag, TagFault> {
     let tag = bytes.get(..TAG_BYTES).ok_or(TagFault::Checksum)?;
     if tag.iter().all(|byte| *byte == 0) {
@@ -90,8 +86,8 @@ pub(crate) fn whole(bytes: &[u8]) -> Result<Tag, TagFault> {
     }
 }
 
-/// CRC of ITU-T V.41: polynomial 0x1021, most significant bit first, from zero. The table of a
-/// number is for a byte with so many bytes behind it, so that four are taken in one step.
+/// CRC of ITU-T V.41: polynomial 0x1021, most significant bit first, from zero. Each table is for a
+/// byte with as many bytes behind it as its number, so that a step takes four.
 const TABLES: [[u16; 256]; 4] = {
     let mut tables = [[0u16; 256]; 4];
     let mut index = 0;

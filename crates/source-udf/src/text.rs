@@ -25,8 +25,8 @@ pub(crate) fn decode(recorded: &[u8]) -> Option<String> {
     }
 }
 
-/// The name of a file identifier, in UTF-8, and whether its compression is known. Bytes of an
-/// unknown one are shown as characters of one byte.
+/// The name of a file identifier, and whether its compression is known. Bytes of an unknown one are
+/// shown as characters of one byte.
 pub(crate) fn name(recorded: &[u8]) -> (Vec<u8>, bool) {
     let known = decode(recorded);
     let is_known = known.is_some();

@@ -9,12 +9,11 @@ use super::fields::Fields;
 pub(crate) const TIME_BYTES: usize = 12;
 /// The type of local time, the only one whose zone counts.
 const TYPE_LOCAL: u16 = 1;
-/// No zone is recorded.
 const ZONE_UNKNOWN: i64 = -2047;
 /// Minutes of a day.
 const ZONE_MAX: i64 = 1440;
 
-/// The stamp in 12 bytes; `None` when it is no date. A time without a zone counts as UTC.
+/// `None` when the bytes are no date. A time without a zone counts as UTC.
 pub(crate) fn timestamp(bytes: &[u8]) -> Option<Timestamp> {
     if bytes.len() < TIME_BYTES {
         return None;

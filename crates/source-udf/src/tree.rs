@@ -1,12 +1,11 @@
 //! The tree of an image: finds objects, reads directories, caches what it parsed.
 //!
-//! All reading is on demand, so an image of any size opens in a few reads, and a maze of
-//! directories costs only the walked part. A directory that is its own ancestor is refused when it
-//! is opened: no walk through [`Tree::enter`] is a circle. What cannot be read in a metadata
-//! partition is read in its mirror.
+//! All reading is on demand: an image of any size opens in a few reads, and a maze of directories
+//! costs only the walked part. Opening a directory that is its own ancestor fails: no walk through
+//! [`Tree::enter`] is a circle. What cannot be read in a metadata partition is read in its mirror.
 //!
-//! The inode number of an object comes from the place of its ICB, so all hard links have the same;
-//! it is as small as the image is.
+//! Inode numbers come from the places of ICBs, so all hard links have the same; they are as small
+//! as the image is.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -30,25 +29,22 @@ const DEPTH_MAX: usize = 2048;
 const DIRECTORY_CACHE_BYTES: usize = 16 << 20;
 const NODE_CACHE_BYTES: usize = 8 << 20;
 const NODE_CACHE_SHARDS: usize = 8;
-/// Bytes of entries that are copied at once.
 const ENTRIES_STEP_BYTES_MAX: u64 = 128 << 10;
 
 pub(crate) struct Tree {
     space: Space,
     root: Place,
     identity: u64,
-    /// Partitions that the image has, without mirrors.
     maps: u64,
     nodes: Pieces<Place, Node>,
     directories: Pieces<Place, Directory>,
-    /// Held while a large directory is parsed.
     large: Mutex<()>,
 }
 
-/// Reads entries one after the other; those that lie together at once, where they were expected.
+/// Reads entries one after the other, expected ones that lie together at once.
 pub(crate) struct Entries<'a> {
     window: Window<'a>,
-    /// Where those are that were expected last, in order.
+    /// Places of the entries that were expected last, in order.
     expected: Vec<Range<u64>>,
 }
 
@@ -77,7 +73,6 @@ impl Tree {
         encode(self.identity, place)
     }
 
-    /// The inode number: never 0.
     pub(crate) fn number_of(&self, place: Place) -> u64 {
         u64::from(place.block) * self.maps + u64::from(place.partition) + 1
     }
@@ -96,7 +91,6 @@ impl Tree {
         Ok((place, node.ok_or(Error::Stale)?))
     }
 
-    /// The object at a place that something in the image refers to.
     pub(crate) fn examine(
         &self,
         place: Place,
@@ -130,7 +124,6 @@ impl Tree {
         Ok(node)
     }
 
-    /// Notes a directory whose parent is another one than that in which it was found.
     fn check_parent(&self, place: Place, ancestors: &[Place], may_block: bool) -> Result<()> {
         let parent = self.parent_of(place, may_block)?;
         if ancestors.first().is_some_and(|found| *found != parent) {
@@ -141,7 +134,6 @@ impl Tree {
         Ok(())
     }
 
-    /// The directory and all above it, the root last.
     pub(crate) fn ancestors(&self, directory: Place, may_block: bool) -> Result<Vec<Place>> {
         let mut ancestors = vec![directory];
         let mut place = directory;
@@ -178,7 +170,6 @@ impl Tree {
         Ok(parent.unwrap_or(place))
     }
 
-    /// The names of the directory at a place.
     pub(crate) fn directory(&self, place: Place, may_block: bool) -> Result<Arc<Directory>> {
         if let Some(found) = self.directories.get(place) {
             return Ok(found);
@@ -204,7 +195,6 @@ impl Tree {
         Ok(self.directories.insert(place, directory, bytes))
     }
 
-    /// Parses a directory, or its mirror where that has less damage.
     fn read_directory(&self, place: Place, node: &Node, may_block: bool) -> Result<Directory> {
         let first = Directory::read(&self.space, &node.data, may_block);
         let is_sound = |directory: &Directory| !directory.is_damaged();
@@ -230,14 +220,13 @@ impl Tree {
         }
     }
 
-    /// The object at a place; `None` when no entry is there.
     fn node(
         &self,
         place: Place,
         entries: &mut Entries<'_>,
         may_block: bool,
     ) -> Result<Option<Arc<Node>>> {
-        // Mirrors have numbers that no image may name: what is there has another place.
+        // No image may name the number of a mirror, whose objects have another place.
         if u64::from(place.partition) >= self.maps {
             return Ok(None);
         }

@@ -10,8 +10,8 @@
 //! 2.x    header | entries of 4 bytes                                  file type 248
 //! ```
 //!
-//! Weakness: in an image that is cut, the table of an earlier session is found, and with it the
-//! files of that session. That is what a drive would show, too.
+//! Weakness: in a cut image the table, and so the files, of an earlier session are found, as in a
+//! drive.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;
@@ -25,7 +25,7 @@ use super::space::{Partition, Space};
 use super::tag::{self, EXTENDED_FILE_ENTRY, FILE_ENTRY, Tag};
 
 const SEARCH_BLOCKS_MAX: u64 = 512;
-/// Entries among them that are looked into: an image may have nothing else, each a long chain.
+/// Entries among them that are read: an image may have nothing else, each a long chain.
 const ENTRIES_MAX: usize = 32;
 /// The trailer of a table of UDF 1.50.
 const TRAILER_BYTES: u64 = 36;
@@ -42,7 +42,7 @@ pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partit
     let mut window = Window::new(space.image().bytes(), true, 0);
     let mut left = ENTRIES_MAX;
     for block in (first..=last).rev() {
-        // Most blocks are data; nothing is wrong with them.
+        // Most blocks are data, and no fault.
         if !is_candidate(space, &mut window, block) {
             continue;
         }
@@ -66,7 +66,6 @@ pub(crate) fn find(space: &Space, base: u16, start: u32) -> Result<Option<Partit
     Ok(None)
 }
 
-/// Whether the entry of what may be a table is in a block of the image.
 fn is_candidate(space: &Space, window: &mut Window<'_>, block: u64) -> bool {
     let length = space.block_bytes();
     let Ok(bytes) = window.get(block * length, length as usize) else {
@@ -102,7 +101,6 @@ fn table(space: &Space, window: &mut Window<'_>, place: Place) -> Result<Option<
     }))
 }
 
-/// Where the entries of a table of UDF 2.x begin and end.
 fn later_bounds(space: &Space, file: &Data) -> Result<Option<(u64, u64)>> {
     let mut header = [0; 2];
     if file.size < HEADER_BYTES_MIN {
@@ -113,7 +111,7 @@ fn later_bounds(space: &Space, file: &Data) -> Result<Option<(u64, u64)>> {
     Ok((start >= HEADER_BYTES_MIN && start <= file.size).then_some((start, file.size)))
 }
 
-/// The same for UDF 1.50; none when its trailer is not there.
+/// For UDF 1.50; `None` without its trailer.
 fn early_bounds(space: &Space, file: &Data) -> Result<Option<(u64, u64)>> {
     let Some(end) = file.size.checked_sub(TRAILER_BYTES) else {
         return Ok(None);
