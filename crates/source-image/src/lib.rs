@@ -1,11 +1,11 @@
 //! A file or block device as one file: the raw bytes of a disk image.
 //!
-//! The file is alone in a root directory, with the name of its [`Origin`], and uses the page cache;
-//! its data is sent from pinned pages. It has the permissions of its origin, and is read-only
-//! unless it is [`writable`](ImageFileSystem::writable). Its length never changes.
+//! The file is alone in a root directory, with name and permissions of its [`Origin`]. Its data is
+//! sent from pinned pages. It is read-only unless it is [`writable`](ImageFileSystem::writable),
+//! and its length never changes.
 //!
-//! **Identifiers** survive restart without a table: they have the image (a hash of origin and
-//! length) and the object. A replaced image, or one with another length, makes them stale.
+//! **Identifiers** survive restart without a table. A replaced image, or one with another length,
+//! makes them stale.
 //!
 //! 16 bytes, little-endian:
 //!
@@ -30,20 +30,19 @@
 //! | any other name | `NotPermitted`: the directory has one file |
 //!
 //! **Durability.** An unstable write is in the page cache. Stable writes and commits return when
-//! the device holds the bytes durably. The length never changes, so no metadata needs a sync.
-//! Dropping the file system writes uncommitted data.
+//! the device holds the bytes durably; with fixed lengths no metadata needs a sync. Dropping the
+//! file system writes uncommitted data.
 //!
 //! **Times.** Written bytes stay in memory for a while, so the times of the file below do not show
 //! when the image was written; and a client may get the earlier attributes (`wcc_data`, RFC 1813
 //! section 2.6) only when no other change came between. So `Changes` keeps the times from the
 //! opening on. Each change moves them forward, by at least a nanosecond, *after* the bytes are in
-//! memory: a reader of the new time finds the new bytes. Changes are counted; one that ends with
-//! the count of its beginning was alone.
+//! memory: a reader of the new time finds the new bytes. A counter tells whether a change was
+//! alone.
 //!
 //! **Known weaknesses.** No other program may change the image while it is open: its writes may be
-//! seen or not, and may be overwritten with older data. The length is that at opening; a part
-//! truncated later is an I/O error. Times set by clients end with the program; the next one shows
-//! those of the file below, which the writes moved.
+//! unseen or overwritten with older data. A part truncated later is an I/O error. Times set by
+//! clients end with the program; the next one shows those of the file below.
 
 mod origin;
 
@@ -76,7 +75,6 @@ pub struct ImageFileSystem {
     /// The attributes at opening.
     file: Attributes,
     identity: u64,
-    /// For a writable image.
     changes: Option<Changes>,
 }
 
@@ -151,8 +149,7 @@ impl ImageFileSystem {
         FileId::of(&bytes)
     }
 
-    /// [`Error::BadId`] for an identifier that this layout never had, [`Error::Stale`] for one of
-    /// another image.
+    /// [`Error::BadId`] for what this layout never had, [`Error::Stale`] for another image.
     fn resolve(&self, id: &FileId) -> Result<Object> {
         let bytes: &[u8; 16] = id.as_bytes().try_into().map_err(|_| Error::BadId)?;
         let object = match bytes[9] {
@@ -188,7 +185,6 @@ impl ImageFileSystem {
         }
     }
 
-    /// Attributes of the root directory; an error for the file.
     fn directory(&self, id: &FileId) -> Result<Attributes> {
         match self.resolve(id)? {
             Object::Root => Ok(self.attributes_of(Object::Root)),
@@ -200,7 +196,6 @@ impl ImageFileSystem {
         self.changes.as_ref().ok_or(Error::ReadOnly)
     }
 
-    /// The file of a writable image, when the caller may write.
     fn file_to_write(&self, call: &Call<'_>, id: &FileId) -> Result<(&Changes, Attributes)> {
         let changes = self.changes()?;
         let attributes = self.attributes_of(self.resolve(id)?);
@@ -209,7 +204,6 @@ impl ImageFileSystem {
         Ok((changes, attributes))
     }
 
-    /// Changes with each loss of written data.
     fn verifier(&self) -> [u8; 8] {
         let Ok(changes) = self.changes() else {
             return self.identity.to_be_bytes();
@@ -321,6 +315,7 @@ impl FileSystem for ImageFileSystem {
             });
         }
         // A stable write waits for the device.
+        // A stable write waits for the device.
         Error::WouldBlock.unless(call.may_block || stability == Stability::Unstable)?;
         let mut changed = 0;
         let written = self.bytes.write(offset, data, call.may_block, &mut changed);
@@ -331,8 +326,8 @@ impl FileSystem for ImageFileSystem {
                 self.bytes.commit(offset, data.len() as u64)
             }
         });
-        // A failed write may have changed some bytes; so may one that would have to wait, and the
-        // end of its connection prevents a repetition.
+        // Also after a failure, which may have changed some bytes, as may a write that would have
+        // to wait: the end of its connection prevents a repetition.
         let change = changes.wrote(begun);
         written?;
         Ok(Written {
@@ -480,7 +475,6 @@ impl FileSystem for ImageFileSystem {
     }
 }
 
-/// The change data of an unchanged object.
 fn unchanged(attributes: Attributes) -> Change {
     Change {
         before: Some(attributes.wcc()),
@@ -488,6 +482,7 @@ fn unchanged(attributes: Attributes) -> Change {
     }
 }
 
+/// Allows the lengths that a block device takes.
 /// Allows the lengths that a block device takes.
 fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -> Result<()> {
     let Some(wanted) = wanted else {
@@ -498,6 +493,7 @@ fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -
     Error::Invalid.unless(wanted == 0 || wanted == attributes.size)
 }
 
+/// Mode and owner are those of the origin: only these can be set.
 /// Mode and owner are those of the origin: only these can be set.
 fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result<()> {
     let same = |wanted: Option<u32>, is: u32| wanted.is_none_or(|wanted| wanted == is);
@@ -521,16 +517,14 @@ fn check_times(call: &Call<'_>, attributes: &Attributes, request: &SetAttributes
 
 #[derive(Debug)]
 struct FileState {
-    /// The file, with its times.
     file: Attributes,
     changes: u64,
 }
 
-/// The changing state of a writable image: its times, and with them its change data.
+/// The times of a writable image, and with them its change data.
 #[derive(Debug)]
 struct Changes {
     state: Mutex<FileState>,
-    /// The verifier before any loss.
     verifier: u64,
 }
 
@@ -555,13 +549,11 @@ impl Changes {
         Begun(self.state.lock().changes)
     }
 
-    /// Ends a change of bytes.
     fn wrote(&self, begun: Begun) -> Change {
         let change = |file: &mut Attributes, now| file.modified = now;
         self.state.lock().apply(begun, change)
     }
 
-    /// Sets times, unless the file has changed after `guard`.
     fn set(
         &self,
         begun: Begun,

@@ -10,12 +10,9 @@ use pagewell_fs::Timestamp;
 use pagewell_fs::source::OpenError;
 use siphasher::sip::SipHasher24;
 
-/// Reading and writing, by owner, group and others.
 const MODE_BITS: u32 = 0o666;
-/// Writing alone.
 const WRITE_BITS: u32 = 0o222;
 const NAME_BYTES_MAX: usize = 255;
-/// The name of an image whose path has none.
 const NAMELESS: &[u8] = b"image";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,10 +27,10 @@ pub(super) struct Times {
 pub struct Origin {
     name: Vec<u8>,
     pub(super) identity: u64,
-    /// Permission bits of the file.
     pub(super) mode: u32,
     pub(super) uid: u32,
     pub(super) gid: u32,
+    /// Bytes of storage.
     /// Bytes of storage.
     pub(super) used: u64,
     pub(super) times: Times,
@@ -127,7 +124,6 @@ impl Origin {
     }
 }
 
-/// A valid name in a directory.
 fn name_of(name: &[u8]) -> Vec<u8> {
     let name = name.get(..NAME_BYTES_MAX).unwrap_or(name);
     if pagewell_fs::name::check(name).is_err() || matches!(name, b"." | b"..") {
