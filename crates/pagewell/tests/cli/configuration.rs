@@ -143,6 +143,28 @@ fn a_reload_changes_exports_and_drops_no_client() {
     assert_eq!(code, Some(0), "{err}");
 }
 
+/// Neither source is opened again: what is in memory would be lost, and an image that is written
+/// would be in use.
+#[test]
+fn two_exports_exchange_their_sources() {
+    let place = Place::new();
+    let exports = |one, two| format!("{}{}", export("/one", one, ""), export("/two", two, ""));
+    let config = place.write(&exports("ram:1m", "ram:2m"));
+    let mut serve = Serve::start(&["--config", &config]);
+    let mut client = connect(&serve);
+    let root = client.mount(b"/one").unwrap();
+    client.make_file(&root, b"file", b"here");
+
+    place.write(&exports("ram:2m", "ram:1m"));
+    let said = reload(&mut serve);
+    assert!(
+        said.ends_with("changed /one (source), /two (source)"),
+        "{said}"
+    );
+    let file = file_in(&mut client, "/two");
+    assert_eq!(client.read(&file, 0, 10).unwrap().bytes, b"here");
+}
+
 /// The command waits for the file to be read: what is written right after it, in two pieces as an
 /// editor or a shell does, is never read half, and a client sees no export go away.
 #[test]

@@ -3,8 +3,8 @@
 //!
 //! Rule: everything that can fail comes first, up to opening the new sources; then all exports are
 //! replaced at once. After a failure nothing has changed. A source that goes on to be served is not
-//! opened again if its export keeps its name or its name is gone. A source that is not served any
-//! more is closed when the calls that use it have ended, on a thread of its own.
+//! opened again, whichever export has it. A source that is not served any more is closed when the
+//! calls that use it have ended, on a thread of its own.
 //!
 //! Known weaknesses: a source that is being closed is still in use, so that an image cannot be
 //! opened for writing in that time. An image that was served for reading, and is now to be written,
@@ -185,41 +185,39 @@ impl Reloader {
 
     /// What is to be served, with sources that are open already where they can serve it.
     fn next(&self, wanted: &[ExportSettings]) -> anyhow::Result<Vec<OpenExport>> {
-        let name = |export: &OpenExport| export.settings.argument.name.clone();
-        let names: BTreeSet<&str> = wanted.iter().map(|one| &*one.argument.name).collect();
-        let mut taken = BTreeSet::new();
-        let mut next = Vec::new();
-        for settings in wanted {
-            let same_name = |export: &&OpenExport| name(export) == settings.argument.name;
-            let before = self.served.iter().find(same_name);
-            let mut settings = settings.clone();
+        let mut wanted = wanted.to_vec();
+        let mut free: Vec<&OpenExport> = self.served.iter().collect();
+        let mut kept = Vec::new();
+        for settings in &mut wanted {
+            let name = &settings.argument.name;
+            let before = self
+                .served
+                .iter()
+                .find(|export| export.settings.argument.name == *name);
             if let Some(before) = before {
                 // Clients know positions in directories by these numbers.
                 settings.cookies_32bit = before.settings.cookies_32bit;
-                // A new cache would lose what is in it, also what waits to be written.
-                if before.can_serve(&settings) {
-                    settings.cache_bytes = before.settings.cache_bytes;
-                }
             }
-            let renamed = || {
-                let free = self.served.iter().filter(|export| {
-                    !names.contains(&*export.settings.argument.name)
-                        && !taken.contains(&name(export))
-                });
-                free.into_iter().find(|export| {
-                    export.settings.cache_bytes == settings.cache_bytes
-                        && export.can_serve(&settings)
-                })
-            };
-            let open = before.filter(|export| export.can_serve(&settings));
-            let export = match open.or_else(renamed) {
-                Some(open) => {
-                    taken.insert(name(open));
-                    open.with(&settings)?
-                }
-                None => OpenExport::open(&settings, &self.engine)?,
-            };
-            next.push(export);
+            let same = before.filter(|export| export.can_serve(settings));
+            if let Some(same) = same {
+                // A new cache would lose what is in it, also what waits to be written.
+                settings.cache_bytes = same.settings.cache_bytes;
+                free.retain(|export| !std::ptr::eq(*export, same));
+            }
+            kept.push(same);
+        }
+        let mut renamed = |settings: &ExportSettings| {
+            let at = free.iter().position(|export| {
+                export.settings.cache_bytes == settings.cache_bytes && export.can_serve(settings)
+            });
+            at.map(|at| free.remove(at))
+        };
+        let mut next = Vec::new();
+        for (settings, same) in wanted.iter().zip(kept) {
+            next.push(match same.or_else(|| renamed(settings)) {
+                Some(open) => open.with(settings)?,
+                None => OpenExport::open(settings, &self.engine)?,
+            });
         }
         Ok(next)
     }
