@@ -14,7 +14,8 @@ use crate::source::Source;
 
 const NAMED_MAX: usize = 5;
 
-const PATHS: [&str; 3] = ["cache_dir", "staging_dir", "http_token"];
+/// The beginnings of options with a path.
+const PATHS: [&str; 4] = ["cache_dir=", "staging_dir=", "http_token=", "http=unix:"];
 
 pub(super) struct Chosen {
     pub(super) source: Source,
@@ -85,11 +86,13 @@ fn configured(file: &Path, directory: &Path) -> anyhow::Result<Chosen> {
 
 /// A list of options whose relative paths are in this folder.
 fn in_folder(list: &str, folder: &Path) -> String {
-    let options = list.split(',').map(|option| match option.split_once('=') {
-        Some((name, path)) if PATHS.contains(&name) && !path.is_empty() => {
-            format!("{name}={}", folder.join(path).display())
-        }
-        _ => option.to_owned(),
+    let options = list.split(',').map(|option| {
+        let placed = |start: &str| {
+            let path = option.strip_prefix(start)?;
+            (!path.is_empty()).then(|| format!("{start}{}", folder.join(path).display()))
+        };
+        let placed = PATHS.into_iter().find_map(placed);
+        placed.unwrap_or_else(|| option.to_owned())
     });
     options.collect::<Vec<_>>().join(",")
 }
@@ -132,9 +135,10 @@ mod tests {
 
     #[test]
     fn paths_of_options_are_in_the_folder_of_the_file() {
-        let list = "ro,cache_dir=pages,staging_dir=/s,http_token=a/t,cache=1g,cache_dir=";
-        let expected = "ro,cache_dir=/etc/p/pages,staging_dir=/s,http_token=/etc/p/a/t,cache=1g,\
-                        cache_dir=";
+        let list = "ro,cache_dir=pages,staging_dir=/s,http_token=a/t,http=unix:page,cache=1g,\
+                    http=localhost:80,cache_dir=";
+        let expected = "ro,cache_dir=/etc/p/pages,staging_dir=/s,http_token=/etc/p/a/t,\
+                        http=unix:/etc/p/page,cache=1g,http=localhost:80,cache_dir=";
         assert_eq!(in_folder(list, Path::new("/etc/p")), expected);
         assert_eq!(in_folder("", Path::new("/etc/p")), "");
     }

@@ -159,6 +159,12 @@ impl ConfigurationFile {
             "" => Err("a path is wanted".to_owned()),
             path => Ok(directory.join(path)),
         };
+        let http_place = |text: &str| {
+            values::parse_http_place(text).map(|place| match place {
+                Place::Unix(path) => Place::Unix(directory.join(path)),
+                place @ Place::Tcp(_) => place,
+            })
+        };
         self.server = ServerKeys {
             listen: table.take("listen", text(values::parse_address_and_port)),
             threads: table.take(
@@ -166,7 +172,7 @@ impl ConfigurationFile {
                 number(|text| values::parse_count(text, THREADS_MAX)),
             ),
             register: table.take("register", switch),
-            http: table.take("http", text(values::parse_http_place)),
+            http: table.take("http", text(http_place)),
             http_token: table.take("http_token", text(&in_directory)),
             poll: table.take("poll", text(parse_poll)),
             state_dir: table.take("state_dir", text(&in_directory)),
@@ -394,6 +400,16 @@ anon_uid = 7
                 .exports
                 .is_empty()
         );
+    }
+
+    #[test]
+    fn the_socket_of_the_page_is_beside_the_file() {
+        for (text, expected) in [("http", "/p/http"), ("/run/http", "/run/http")] {
+            let text = format!("[server]\nhttp = \"unix:{text}\"");
+            let file = ConfigurationFile::parse(Path::new("/p/f.toml"), &text).unwrap();
+            let place = file.server.http.unwrap().value;
+            assert_eq!(place, Place::Unix(expected.into()));
+        }
     }
 
     /// The only mistake in this text is in this line.
