@@ -7,7 +7,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
@@ -68,7 +68,7 @@ pub(crate) struct Engine {
     cache: OnceCell<Cache>,
     /// Folder and size of the disk tier.
     tier_place: Option<(PathBuf, u64)>,
-    tier: OnceCell<Arc<Tier>>,
+    tier: Arc<OnceLock<Arc<Tier>>>,
     /// How buckets are changed, and the state directory.
     writing: (WritingArguments, Option<PathBuf>),
     notes: RefCell<Vec<String>>,
@@ -223,16 +223,18 @@ impl Engine {
             layer: Box::new(Ok),
             cache: OnceCell::new(),
             tier_place: None,
-            tier: OnceCell::new(),
+            tier: Arc::default(),
             writing: (WritingArguments::default(), state::base_directory()),
             notes: RefCell::new(Vec::new()),
         })
     }
 
-    /// The same with a cache of its own of this size, for one export.
+    /// The same with a cache of its own of this size, for one export; the disk tier is shared.
     pub(crate) fn of_export(&self, cache_bytes: u64) -> anyhow::Result<Self> {
         let own = Self::with(CacheOptions::new(cache_bytes), "cache")?;
         Ok(Self {
+            tier_place: self.tier_place.clone(),
+            tier: self.tier.clone(),
             writing: self.writing.clone(),
             ..own
         })
@@ -435,5 +437,15 @@ mod tests {
         assert!(line.ends_with(" of --cache-dir-size"), "{line}");
         let alone = Engine::server(&arguments(&["--cache-dir-size", "1g"]));
         assert_eq!(exit_code_of(&alone.err().unwrap()), USAGE);
+    }
+
+    #[test]
+    fn an_export_with_a_cache_of_its_own_has_the_disk_tier_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().to_str().unwrap();
+        let engine = Engine::server(&arguments(&["--cache-dir", folder])).unwrap();
+        let own = engine.of_export(4 << 20).unwrap();
+        let tiers = [&own, &engine].map(|engine| engine.tier().unwrap().unwrap());
+        assert!(Arc::ptr_eq(&tiers[0], &tiers[1]));
     }
 }
