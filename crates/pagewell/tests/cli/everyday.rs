@@ -167,6 +167,15 @@ fn lists_of_sums_are_checked_wherever_the_copy_is() {
 }
 
 #[test]
+fn comments_in_a_list_of_sums_are_left_out() {
+    let fixture = Fixture::new();
+    let sums = run_in(fixture.path(), &["sum", "tree/a"]).text();
+    fs::write(fixture.path().join("list"), format!("# of today\n\n{sums}")).unwrap();
+    let checked = run_in(fixture.path(), &["sum", "-c", "list"]).text();
+    assert_eq!(checked, "tree/a: OK\n");
+}
+
+#[test]
 fn a_list_of_sums_names_files_before_places_in_sources() {
     let fixture = Fixture::new();
     for name in ["image:a", "ram:x", "nfs://host/a"] {
