@@ -5,9 +5,9 @@
 //! old mapping: half of the cost of a read, measured on Solaris. Here the address of a page is
 //! arithmetic, and huge pages need only some hundred entries of the processor's address cache.
 //!
-//! Free frames are Treiber's stack over indexes, without a lock; a tag in the head changes at every
-//! push and pop, against ABA. What was freed last, and is most likely still in the processor's
-//! cache, goes first. Known weakness: all threads meet at one head, once for each fetched page.
+//! Free frames are Treiber's stack over indexes; a tag in the head changes at every push and pop,
+//! against ABA. What was freed last, and is most likely still in the processor's cache, goes first.
+//! Known weakness: all threads meet at one head, once for each fetched page.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

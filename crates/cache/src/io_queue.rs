@@ -34,7 +34,6 @@ pub(crate) struct Destination {
     pub object: Arc<dyn Object>,
 }
 
-/// Bytes of an object to be read into memory, or written from it.
 pub(crate) struct Transfer {
     pub destination: Destination,
     pub extent: Extent,

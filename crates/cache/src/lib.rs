@@ -63,9 +63,7 @@
 //! | set or clear `DIRTY` | dirty lock | what is dirty keeps its frame |
 //! | free a frame | no pin, not `DIRTY` | nothing is used or lost |
 //!
-//! Those that pinned a detached page keep it, a fetch into it ends and is lost, and its frame is
-//! free after the last unpin. `orders.rs` tries these rules in every order, and `table/orders.rs`
-//! those of the page table.
+//! `orders.rs` tries these rules in every order, and `table/orders.rs` those of the page table.
 //!
 //! # Order of locks
 //!

@@ -74,7 +74,7 @@ pub struct CacheOptions {
     /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth of
     /// the cache. At most half of it.
     pub dirty_bytes_max: Option<u64>,
-    /// The same in time that a device needs to write that memory.
+    /// The same in time that a device needs to write that memory, page after page.
     pub dirty_time_max: Duration,
 }
 
@@ -84,7 +84,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The cache of a remote export: its part of the machine's memory, and the most.
 const REMOTE_SHARE: u64 = 6;
 const REMOTE_BYTES_MAX: u64 = 16 << 30;
-/// A call costs a server nearly the same for a page and for a block of it: gathering takes longest.
+/// A call costs a server nearly the same for a page and for a block of it, and blocks fill in time.
 const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
 /// At most one in so many parts of what other programs leave.
 const AVAILABLE_SHARE: u64 = 4;

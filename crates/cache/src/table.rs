@@ -3,9 +3,8 @@
 //! **Problem.** A hit must cost about as much as the memory it touches. A lock, a count on another
 //! cache line and a list move each cost as much again, and make threads wait for each other.
 //!
-//! **Rule.** Pages side by side are mostly in memory together. So seven of them, an *extent*, share
-//! a cache line and a name; a page's number says which of the seven words is its. Finding and
-//! pinning a page is one changed word on one line:
+//! **Rule.** Seven pages side by side, an *extent*, share a cache line and a name, as they are
+//! mostly in memory together. Finding and pinning a page is one changed word on one line:
 //!
 //! ```text
 //!           +------+--------+--------+--------+- ... -+--------+
@@ -34,8 +33,8 @@
 //!
 //! A writer sets [`WRITING`] in the word of the pins: either a later pin sees it and is taken back,
 //! or the pin comes first, and the writer sees it. Once the writer's pin is the only one, it stays
-//! so. Where others pin the page for long, its name goes to a copy ([`PageTable::unname`]) in
-//! another line, and its word, with [`DETACHED`], is skipped until all pins are gone.
+//! so. Where others pin the page for long, its name goes to a copy ([`PageTable::unname`]), and its
+//! word is [`DETACHED`] until all pins are gone.
 //!
 //! **Constants.** Three lines for two pages: where no two pages lie side by side, each has a line
 //! to itself, and six pages of 4096 find their sixteen taken (a conflict: the pages of one line may
@@ -47,12 +46,12 @@
 //! # Locality
 //!
 //! **Problem.** The slot of a page in a large table is not in the processor's caches, and its bytes
-//! cannot be asked for before it has come: two trips to memory in a row.
+//! cannot be asked for before it has come.
 //!
 //! **Rule.** For pages that were read in order, frame minus page is the same. One word for a run of
 //! 128 pages keeps that difference, and how often it was right in a row; if it was lately, the
-//! processor is asked for the bytes while the slot is on its way ([`PageTable::guess`]). Only
-//! insertions teach, so that hits write nothing shared.
+//! processor is asked for the bytes at once ([`PageTable::guess`]). Only insertions teach, so that
+//! hits write nothing shared.
 //!
 //! ```text
 //!  31                      2 1          0

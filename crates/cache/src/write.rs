@@ -182,8 +182,7 @@ impl Writer {
         }
     }
 
-    /// Waits until the policy grants a write, as long as the device takes anything: a slow device
-    /// is not a dead one.
+    /// Waits until the policy grants a write, as long as the device takes anything.
     fn admit(&self, extent: Extent, mode: WriteMode) -> Result<()> {
         let mut taken: Option<Still<u64>> = None;
         loop {
@@ -351,8 +350,8 @@ impl Drop for Alone<'_> {
 }
 
 impl Writer {
-    /// Becomes alone in a pinned page; `pin` may become another frame with the same bytes. `None`:
-    /// there is no memory for a copy. The caller has the lock of the page, and `pin` has its name.
+    /// `pin` may become another frame with the same bytes. `None`: there is no memory for a copy.
+    /// The caller has the lock of the page, and `pin` has its name.
     pub(crate) fn exclude(&self, pin: &mut OwnedPin, page: u64) -> Option<Alone<'_>> {
         let (alone, is_alone) = self.try_alone(pin);
         if is_alone {
@@ -372,8 +371,8 @@ impl Writer {
     pub(crate) fn try_alone(&self, pin: &OwnedPin) -> (Alone<'_>, bool) {
         let alone = self.write_alone(pin);
         for round in 0..ROUNDS {
-            // Ours is the only pin. An earlier pin would be counted; a thread that pins later sees
-            // WRITING, and takes its pin back before it touches the page.
+            // An earlier pin would be counted; a thread that pins later sees WRITING, and takes its
+            // pin back before it touches the page.
             if self.own().pages().table().state(pin.slot()).pins() == 1 {
                 return (alone, true);
             }
@@ -430,8 +429,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// The units with the old and the new end are purged after that, so that what is fetched for
-    /// the old one is lost.
+    /// Then purges the units with the old and the new end: what is fetched for the old one is lost.
     pub(crate) fn set_length(&self, length_bytes: u64) {
         let before = self.own().layout().set_length(length_bytes);
         let now = self.own().layout().length_bytes();

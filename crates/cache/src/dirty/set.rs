@@ -384,7 +384,6 @@ fn nothing(store: &Arc<WrittenStore>) -> LazyDirty {
     LazyDirty::new(Box::new(make))
 }
 
-/// For all that want something of a device that was given up.
 pub(crate) fn abandoned(offset: u64) -> Error {
     Error::Device(DeviceError::Abandoned { offset })
 }
@@ -397,7 +396,6 @@ pub(crate) struct Postponed {
     pub fetches: Fetches,
 }
 
-/// How a flush ended, for all that wait for it.
 #[derive(Default)]
 pub(crate) struct Flush(OnceLock<Result<(), DeviceError>>);
 
@@ -506,7 +504,6 @@ impl Sends {
     }
 }
 
-/// What of an object is written and not durable, and what was lost.
 #[derive(Default)]
 pub(crate) struct Unflushed {
     spans: Spans,
@@ -635,7 +632,6 @@ impl Unflushed {
         &self.unrecovered
     }
 
-    /// Memory has nothing more of a range that was lost.
     pub(crate) fn forget_unrecovered(&mut self, extent: Extent) {
         self.unrecovered.take(extent.offset, extent.end());
     }

@@ -40,20 +40,16 @@ use crate::sync::{Condvar, Mutex, Rank};
 
 const COMMITTED_AT_ONCE: usize = 16;
 
-/// An object as its store sees it.
 pub(crate) trait Active: Send + Sync {
     /// Sends what may go, and retires when nothing is left.
     fn drive(self: Arc<Self>);
     fn due_at(&self) -> Option<Instant>;
     fn notify(&self);
     fn replay(&self, error: DeviceError);
-    /// Sends all that is dirty.
     fn hand_out(self: Arc<Self>) -> Tag;
     /// Whether that has been written or refused, soon; then the tag is forgotten.
     fn has_ended(&self, tag: Tag) -> bool;
-    /// Waits until everything of it is durable.
     fn commit_all(self: Arc<Self>, closing: Option<&Closing>) -> Result<()>;
-    /// Gives up what is dirty; how many bytes.
     fn abandon(&self) -> u64;
     fn dirty_bytes(&self) -> u64;
     fn has_uncommitted(&self) -> bool;
@@ -260,7 +256,6 @@ impl WrittenStore {
         std::thread::scope(|scope| {
             for _ in 1..COMMITTED_AT_ONCE.min(count) {
                 let thread = std::thread::Builder::new().name("cache-sync".to_owned());
-                // Without others this one does it all.
                 let _ = thread.spawn_scoped(scope, help);
             }
             help();
@@ -385,7 +380,6 @@ struct Orders {
 }
 
 impl Flusher {
-    /// The first starts the thread.
     pub(crate) fn enlist(&self, store: Weak<WrittenStore>) {
         let mut orders = self.signals.orders.lock();
         orders.stores.push(store);
@@ -441,7 +435,6 @@ impl Signals {
         next.clamp(now + TICK_MIN, now + TICK)
     }
 
-    /// `None`: it is time to end.
     fn wait_until(&self, next: Instant) -> Option<Vec<Arc<WrittenStore>>> {
         let mut orders = self.orders.lock();
         while !orders.stop && !orders.wake {

@@ -278,8 +278,8 @@ enum Settled {
 }
 
 impl Reader {
-    /// Pins the pages of a range with all its bytes in them, and says whether any was missing; of a
-    /// long range, and when memory is short, the first ones.
+    /// Pins the pages of a range with all its bytes, and says whether any was missing; of a long
+    /// range, and when memory is short, the first pages.
     pub(crate) fn obtain(
         &self,
         range: &Range<u64>,
@@ -337,8 +337,8 @@ impl Reader {
         end - end % PAGE
     }
 
-    /// All that is wanted is there or in flight afterwards; true: but for a page with another frame
-    /// by now.
+    /// All that is wanted is there or in flight afterwards; true: but for a page with another
+    /// frame.
     fn launch(&self, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
         for one in wanted {

@@ -31,7 +31,6 @@ use pagewell_policy::eviction::{Arrival, FrameIndex, Frames, Ghost, S3Fifo};
 use crate::sync::{Mutex, Rank};
 use crate::table::SlotIndex;
 
-/// Pages evicted under one lock.
 const EVICTED_AT_ONCE: usize = 8;
 /// So often the policy may find no page that can go.
 const REFUSALS_MAX: u32 = 8;
@@ -101,7 +100,6 @@ impl Evictor {
         self.detached.sweep(free);
     }
 
-    /// A stream has left a page behind; `release` gives back the one whose turn has come.
     pub(super) fn left_behind(&self, key: u64, release: impl FnOnce(u64) -> bool) {
         self.drop_behind.left_behind(key, release);
     }

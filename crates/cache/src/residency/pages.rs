@@ -22,9 +22,9 @@
 //!
 //! **Rule.** An object that is one of many lists its pages (its number says so). A page is counted
 //! from before it comes into the table until after it has left: its name may be given anew in
-//! between. A device alone in its store has no list, as it has most of the frames and is seldom
-//! purged: there every frame is looked at, while no page changes its frame. The number that is free
-//! for longest is given out first.
+//! between. A device alone in its store, which has most of the frames and is seldom purged, has no
+//! list: every frame is looked at, while no page changes its frame. The number that is free for
+//! longest is given out first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;

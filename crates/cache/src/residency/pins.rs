@@ -75,7 +75,6 @@ impl Drop for OwnPages {
     }
 }
 
-/// A pin on a page, for any thread.
 pub(crate) struct OwnedPin {
     own: Arc<OwnPages>,
     slot: SlotIndex,

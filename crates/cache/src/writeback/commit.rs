@@ -187,7 +187,6 @@ impl<'a> Commit<'a> {
                 if written.is_err() {
                     return (None, replays);
                 }
-                // Others took the room.
                 self.dirty.rest(TICK);
             }
         }

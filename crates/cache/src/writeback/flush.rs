@@ -73,7 +73,6 @@ impl Flushes {
                 return Err(abandoned(extent.offset));
             }
             if !dirty.unflushed.is_flushing() {
-                // It has not ended: it is the next one.
                 is_first = false;
                 self.start_flush(dirty);
             } else {
@@ -175,7 +174,6 @@ impl Flushes {
                     .store()
                     .replay_others(self.own().layout().number(), &error);
             }
-            // Room for other objects, too.
             Some(_) => self.dirty().let_others_go_on(dirty),
             None => drop(dirty),
         }

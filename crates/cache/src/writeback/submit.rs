@@ -107,7 +107,6 @@ impl Submitter {
         for round in 1.. {
             let (chosen, is_single) = self.choose();
             guard.chosen = chosen.into_iter();
-            // What is left stays with the guard.
             for write in guard.chosen.by_ref() {
                 self.send(write, is_single);
             }
@@ -221,7 +220,6 @@ impl Submitter {
             }
         }
         if missing.is_empty() && end > wide.offset {
-            // The last block reaches past the end.
             target[(end - wide.offset) as usize..].fill(0);
             CACHE_STAGED_BYTES.add(end - wide.offset);
         }
@@ -399,7 +397,6 @@ impl Staging {
             return staged;
         }
         drop(kept);
-        // Lengths that are powers of two fit more often.
         let length = if large {
             length.next_power_of_two()
         } else {
