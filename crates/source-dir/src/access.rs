@@ -5,8 +5,7 @@
 //! [`Access::become_caller`] sets it to the caller's, [`Access::become_server`] back to root for
 //! opening by handle, and for opening a file whose permission was checked. A file-system user other
 //! than 0 has no file-system capabilities (`CAP_DAC_OVERRIDE` and its kin); each thread verifies
-//! that once. `CAP_SYS_RESOURCE` is not among them and would let callers exceed quotas: a thread
-//! drops it when it first acts for another user.
+//! that once, and drops `CAP_SYS_RESOURCE`, which would let callers exceed quotas.
 //!
 //! ```text
 //!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)

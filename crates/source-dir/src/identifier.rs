@@ -88,7 +88,6 @@ pub(super) fn inode_in(magic: i64, handle: &KernelHandle) -> Option<u64> {
     }
 }
 
-/// Whether this process may open by handle on the file system of `mount`.
 pub(super) fn works(mount: BorrowedFd<'_>) -> bool {
     let Ok(handle) = system::name_to_handle(mount, b"") else {
         return false;

@@ -45,7 +45,6 @@ struct Made {
     is_new: bool,
 }
 
-/// An object to be made as its caller.
 struct Making<'a> {
     names: &'a Names,
     call: &'a Call<'a>,

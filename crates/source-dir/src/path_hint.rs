@@ -91,7 +91,6 @@ impl Places {
         }
     }
 
-    /// Notes the place of an object just seen as `name`, and returns its identifier.
     pub(super) fn note(&self, inode: Inode, parent: &Object, name: &[u8]) -> FileId {
         let (above, its_hint) = parse_hint(parent.id()).unwrap_or_default();
         let mut table = self.table.lock();
@@ -118,7 +117,6 @@ impl Places {
         id
     }
 
-    /// An identifier for the parent of an object, reached by `..`.
     pub(super) fn id_of_parent(&self, inode: Inode, child: &FileId) -> FileId {
         if let Some(place) = self.table.lock().places.get(&inode) {
             return place.id;

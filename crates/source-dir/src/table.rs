@@ -87,7 +87,6 @@ impl Table {
         Some(object)
     }
 
-    /// Adds `object`, or returns the one already held under its key.
     pub(super) fn insert(&self, object: Object, may_wait: bool) -> Arc<Object> {
         let (key, node) = (*object.key(), object.node());
         // Closed outside the lock.
