@@ -219,15 +219,14 @@ impl Data {
             if call.may_block && matches!(written, Err(CacheError::WouldBlock)) {
                 names::CLIENT_WRITE_MISSES.add(1);
                 let (offset, data) = (offset + changed as u64, &data[changed..]);
-                written = file.write_at(offset, data, WriteMode::WAIT);
+                let mut more = 0;
+                written = file.write_counting(offset, data, WriteMode::WAIT, &mut more);
+                changed += more;
             } else {
                 names::CLIENT_WRITE_HITS.add(u64::from(written.is_ok()));
             }
-            if !matches!(written, Err(CacheError::WouldBlock)) {
-                // A write that failed may have changed some bytes.
-                node.lock().length_mut().wrote(end);
-            } else if changed > 0 {
-                // The call may never be made again.
+            if changed > 0 {
+                // Of a write that failed, too: it may never be made again.
                 node.lock().length_mut().wrote(offset + changed as u64);
             }
             written.map_err(|error| self.error(&error))?;

@@ -231,6 +231,23 @@ fn what_a_write_needs_is_read_as_the_process_where_the_writer_may_not_read() {
 }
 
 #[test]
+fn a_write_that_fails_leaves_the_length_of_the_file() {
+    let (server, hook, other, id) = shared_file();
+    other.write(&id, 0, &[7; 3000]).unwrap();
+    other.close(&id).unwrap();
+    let mount = Mount::new(&server, "");
+    *hook.reader.lock().unwrap() = Some(u32::MAX - 1);
+    for number in 0..8 {
+        write(&mount, ALICE, &id, number * 200, b"x").unwrap();
+    }
+    // One range more than are kept apart: the others must be read, which no user may.
+    let refused = write(&mount, ALICE, &id, 2990, &[1; 100]);
+    assert!(refused.is_err(), "{refused:?}");
+    *hook.reader.lock().unwrap() = None;
+    assert_eq!(mount.read(&id).unwrap().len(), 3000);
+}
+
+#[test]
 fn a_user_that_the_server_calls_otherwise_writes_what_it_made_whatever_the_mode() {
     let files = ram();
     let with_mode = |mode| SetAttributes {
