@@ -8,6 +8,11 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Mode;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with,
+};
+
 /// The value of `--http`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -131,7 +136,8 @@ fn bind_file(path: &Path) -> Result<Listener> {
         },
         Err(_) => {}
     }
-    let listener = UnixListener::bind(path)?;
+    let listener = listen_at(path)?;
+    // The umask may have taken the group's right.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(SOCKET_MODE))?;
     let file = SocketFile {
         path: path.to_path_buf(),
@@ -139,6 +145,20 @@ fn bind_file(path: &Path) -> Result<Listener> {
     };
     Ok(Listener::Unix(listener, file))
 }
+
+/// The file has the permissions of its socket from the first moment: the process may have no umask.
+fn listen_at(path: &Path) -> Result<UnixListener> {
+    let address = SocketAddrUnix::new(path)?;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::from_raw_mode(SOCKET_MODE))?;
+    bind(&socket, &address)?;
+    listen(&socket, WAITING_MAX)?;
+    Ok(socket.into())
+}
+
+/// Connections that are not accepted yet.
+const WAITING_MAX: i32 = 128;
 
 /// Connecting needs write permission: for the user, and the group of a reverse proxy.
 const SOCKET_MODE: u32 = 0o660;
@@ -164,6 +184,27 @@ mod tests {
         assert_eq!(mode & 0o777, SOCKET_MODE);
         drop(listener);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn no_other_user_may_connect_at_any_moment() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("socket");
+        let (stop, looked) = std::sync::mpsc::channel::<()>();
+        let watched = path.clone();
+        let watcher = std::thread::spawn(move || {
+            let mut seen = 0;
+            while looked.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                seen |= std::fs::metadata(&watched).map_or(0, |found| found.permissions().mode());
+            }
+            seen & 0o777
+        });
+        for _ in 0..2000 {
+            drop(Listener::bind(&Place::Unix(path.clone())).unwrap());
+        }
+        drop(stop);
+        let seen = watcher.join().unwrap();
+        assert_eq!(seen & 0o007, 0, "{seen:o}");
     }
 
     #[test]
