@@ -332,12 +332,12 @@ mod tests {
     fn an_asker_is_told_what_is_left_and_how_it_ended() {
         let own = rustix::process::geteuid().as_raw();
         let endings = [
-            (0, Ok(Ended::Written)),
-            (1, Err("7 bytes\nare lost")),
-            (2, Ok(Ended::Kept(9))),
+            ("written", Ok(Ended::Written)),
+            ("lost", Err("7 bytes\nare lost")),
+            ("kept", Ok(Ended::Kept(9))),
         ];
-        for (number, ended) in endings {
-            let kind = format!("mount/test:{number}");
+        for (name, ended) in endings {
+            let kind = format!("mount/test:{name}");
             let control = Control::start(&kind, unmounted_soon()).unwrap();
             let mut ending = ending_of(&kind["mount/".len()..], Some(own)).unwrap();
             let peer = named().into_iter().find(|peer| peer.kind == kind).unwrap();
