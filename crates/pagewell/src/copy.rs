@@ -186,7 +186,9 @@ impl Copier {
         let original = Original::of_place(place, entry);
         if !entry.attributes.file_type.is_directory() {
             self.hand.progress.begin(&place.shown());
-            self.hand.progress.expect(Some(entry.attributes.size));
+            // A stream and a file of /proc have no length before they are read.
+            let length = Some(entry.attributes.size).filter(|length| *length > 0);
+            self.hand.progress.expect(length);
             let copied = self.hand.leaf(&original, to);
             self.tell_own();
             self.settle(copied, &original, &to.label);

@@ -115,6 +115,7 @@ mod source;
 mod state;
 mod storage;
 mod stream;
+mod stream_file;
 mod target;
 mod time_text;
 mod values;

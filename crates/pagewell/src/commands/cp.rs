@@ -13,6 +13,7 @@ use crate::failure::{self, Outcome};
 use crate::location::{Follow, Location, Place, is_directory};
 use crate::open::Purpose;
 use crate::writing_arguments::WritingArguments;
+use crate::{stream, stream_file};
 
 /// Where the options for symbolic links stand among the others: behind -d.
 const PLACE_IN_HELP: usize = 3;
@@ -24,7 +25,8 @@ const PLACE_IN_HELP: usize = 3;
 /// are overwritten, those that may not be written only with -f, directories are merged, and nothing
 /// replaces a directory, a special file or a copy that the same command has made. With -r symbolic
 /// links are copied as links, without it what they lead to is copied, and devices are only copied
-/// with -p or -a. The root of an ISO image has no name: its contents are copied.
+/// with -p or -a. The root of an ISO image has no name: its contents are copied. A source that is
+/// `-` is standard input, as are pipes without -r; their copy has to be named.
 ///
 /// An attribute that is to be kept and that the target refuses costs no other: it is said at the
 /// end, and the exit status is 1. The owner of other users' files is only kept by root.
@@ -43,6 +45,7 @@ Examples:
   pagewell cp -r debian.iso unpacked          all of an image, into a new directory
   pagewell cp image:/dev/sdb disk.img         all bytes of a block device
   pagewell cp disk.img image:/dev/sdb         and back: over what is there
+  pg_dump shop | pagewell cp - s3://backups::/shop.sql    what a program writes
   pagewell cp -a /srv/data /backup            with owners, times, links and attributes
   pagewell cp -au /srv/data /backup           again: what has become newer")]
 pub(crate) struct CpArguments {
@@ -226,12 +229,8 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
         if copier.has_ended() {
             break;
         }
-        let copied = source
-            .open_existing(follow, &engine)
-            .and_then(|(place, entry)| {
-                check(&place, &entry, arguments)?;
-                copy(&place, &entry, &target, into.as_ref(), &mut copier)
-            });
+        let copied = open_source(source, follow, arguments, &engine)
+            .and_then(|(place, entry)| copy(&place, &entry, &target, into.as_ref(), &mut copier));
         if let Err(error) = copied {
             copier.fail(&failure::one_line(&error));
         }
@@ -252,6 +251,23 @@ fn open_target(location: &Location, forces: bool, engine: &Engine) -> anyhow::Re
         }
         _ => Ok(target),
     }
+}
+
+/// Opens what is copied. A pipe or a terminal is read, unless with -r, which copies what it is.
+fn open_source(
+    source: &Location,
+    follow: Follow,
+    arguments: &CpArguments,
+    engine: &Engine,
+) -> anyhow::Result<(Place, Entry)> {
+    if (!arguments.is_recursive() || source.as_given() == b"-")
+        && let Some(stream) = stream::of(source)?
+    {
+        return Ok(stream_file::place(stream, source.as_given()));
+    }
+    let (place, entry) = source.open_existing(follow, engine)?;
+    check(&place, &entry, arguments)?;
+    Ok((place, entry))
 }
 
 /// Refuses what is copied only on request.

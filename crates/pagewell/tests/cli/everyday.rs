@@ -81,7 +81,8 @@ fn fed(arguments: &[&str], input: &[u8]) -> Run {
         .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    let feeder = std::thread::spawn(move || stdin.write_all(&input).unwrap());
+    // One that refuses its input does not read all of it.
+    let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
     let output = child.wait_with_output().unwrap();
     feeder.join().unwrap();
     output.into()
@@ -124,6 +125,57 @@ fn standard_input_and_pipes_are_read() {
         .output()
         .unwrap();
     assert_eq!(output.stdout, b"through\n");
+}
+
+#[test]
+fn standard_input_and_pipes_are_copied() {
+    let fixture = Fixture::new();
+    let place = |name: &str| fixture.path().join(name);
+    let copy = place("copy");
+    let shown = copy.to_str().unwrap();
+    let input = bytes(3_000_017, 1);
+    for name in ["-", "/dev/stdin", "/dev/fd/0"] {
+        fed(&["cp", name, shown], &input).done();
+        assert!(fs::read(&copy).unwrap() == input, "{name}");
+    }
+    fs::remove_file(&copy).unwrap();
+    fed(&["cp", "-a", "-", shown], b"").done();
+    assert_eq!(fs::metadata(&copy).unwrap().len(), 0);
+    fed(&["cp", "-n", "-", shown], b"not this").done();
+    assert_eq!(fs::metadata(&copy).unwrap().len(), 0);
+    let directory = fed(&["cp", "-", fixture.path().to_str().unwrap()], b"abc");
+    assert_eq!(directory.code, Some(1));
+    assert_eq!(directory.err, "pagewell: -: has no name to copy it to\n");
+    // Over the beginning of a disk image, of which nothing else changes.
+    fs::write(place("disk"), [7; 5000]).unwrap();
+    let disk = format!("image:{}", place("disk").display());
+    let begun = fed(&["cp", "-", &disk], b"begin");
+    assert!(begun.code == Some(0) && begun.err.contains("5 bytes are copied, the 4995"));
+    let kept = fs::read(place("disk")).unwrap();
+    assert!(kept.starts_with(b"begin\x07") && kept.len() == 5000);
+    let large = fed(&["cp", "-", &disk], &input);
+    assert!(
+        large.code == Some(1) && large.err.contains("more bytes than"),
+        "{}",
+        large.err
+    );
+    // Its own copy would grow for ever.
+    let script = "mkfifo pipe; echo through >pipe & $OURS cp pipe made; wait; cat made
+        $OURS cp - made <made; $OURS cp - made <<end; cat made
+over it
+end";
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(fixture.path())
+        .env("OURS", env!("CARGO_BIN_EXE_pagewell"))
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"through\nover it\n");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        error,
+        "pagewell: -: its copy would be written over what is being read\n"
+    );
 }
 
 #[test]
