@@ -5,10 +5,10 @@
 //! interrupted, but the crate `fuser` does not pass it on.
 //!
 //! Rule: a register has what waits, with its caller's thread. One thread looks through it every
-//! [`PERIOD`], for as long as any entry is that old, and asks `/proc` whether the caller is being
-//! killed: a SIGKILL is pending (Linux turns every signal that ends a program into one), or it is
-//! ending because of a signal. Its request is answered "interrupted". The call to the storage goes
-//! on, and its result is dropped; reads and writes that wait for their turn are dropped.
+//! [`PERIOD`], and asks `/proc` whether the caller of an entry that is as old is being killed: a
+//! SIGKILL is pending (Linux turns every signal that ends a program into one), or it is ending
+//! because of a signal. Its request is answered "interrupted"; the result of the call to the
+//! storage is dropped, and so are reads and writes that wait for their turn.
 //!
 //! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that changes
 //! names may happen although its dead program got "interrupted".

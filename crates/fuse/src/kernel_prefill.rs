@@ -5,9 +5,9 @@
 //! page cache already.
 //!
 //! Rule: the order in which directories list their small files is remembered. While a program reads
-//! in that order, the mount puts the next [`BATCH_FILES`] into the kernel's pages, as far as they
-//! are in memory here; the next request is for the first file after those. Only in sources that
-//! never change, where such data can be neither old nor in the way of a writer.
+//! in that order, the mount puts the next [`BATCH_FILES`], as far as they are in memory here, into
+//! the kernel's pages; the next request is for the first file after those. Only in sources that
+//! never change, where such data is neither old nor in the way of a writer.
 //!
 //! ```text
 //!   listed    a b c d e f g h i j ...

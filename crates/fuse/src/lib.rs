@@ -11,10 +11,10 @@
 //! waited for; else it waits, or hands the call to a worker, so that one thread always receives
 //! (`dispatch`). A program that is killed while it waits ends (`blocked`).
 //!
-//! Reading order: [`mount()`], `front::service` (requests as the kernel sends them), `front` (their
-//! way to an answer), `opening`, `writing`, `privileges` and `listing` (what each does), `nodes`
-//! and `handles` (the kernel's numbers), `dispatch` and `blocked` (what waits), `kernel_view` and
-//! `negotiation` (what the kernel keeps and does), then the rest.
+//! Reading order: [`mount()`], `front::service` (requests), `front` (their way to an answer),
+//! `opening`, `writing`, `privileges` and `listing` (what each does), `nodes` and `handles` (the
+//! kernel's numbers), `dispatch` and `blocked` (what waits), `kernel_view` and `negotiation` (what
+//! the kernel keeps), then the rest.
 //!
 //! Decided, with reasons:
 //! - *No late writing by the kernel* unless asked for: other clients of the source would not see

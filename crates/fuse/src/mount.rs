@@ -19,8 +19,7 @@ use crate::mounts::mounted_on;
 use crate::options::Options;
 use crate::unmount::UnmountError;
 
-/// The kernel's read-ahead, where it can be set: the next requests are in flight while one is
-/// copied.
+/// Where it can be set: the next requests are in flight while one is copied.
 const READ_AHEAD_KIBIBYTES: u32 = 2048;
 
 /// Why something cannot be mounted, and where.
@@ -73,8 +72,8 @@ fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io:
     }
 }
 
-/// Closes the connection, which the library's forgotten answers keep open for ever: its number
-/// becomes one of `/dev/null`.
+/// Closes the connection, which the library's forgotten answers keep open: its number becomes one
+/// of `/dev/null`.
 fn release_connection(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     // SAFETY: an answer past the library was forgotten with its share of the library's descriptor,

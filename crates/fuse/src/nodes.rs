@@ -12,8 +12,8 @@
 //! that names an object, the kernel gives the counts back ("forget"), and the entry goes at zero.
 //!
 //! A kernel with enough memory never forgets. [`crate::pruning`] asks it to, above [`OBJECTS_MAX`]
-//! of sources that others change, which have tables of their own, and above
-//! [`OBJECTS_UNCHANGED_MAX`] where the kernel never has to ask again.
+//! of sources that others change, which have tables of their own, else above
+//! [`OBJECTS_UNCHANGED_MAX`].
 //!
 //! Weakness: an object with a made-up number gets another one after the kernel forgot it.
 

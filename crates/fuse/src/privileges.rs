@@ -99,9 +99,9 @@ impl Privileges {
     }
 
     /// Changes attributes, for a caller that the kernel has judged. The kernel takes set-user-id in
-    /// the name of a user that changes another's file and may not: such a change is made as the
-    /// owner. With a change of length or owner the kernel only says what it would take, by an old
-    /// rule: the source takes that by itself, and the rest is taken thereafter.
+    /// the name of a user that changes another's file and may not: that is made as the owner. With
+    /// a change of length or owner the kernel only says what it would take: the source takes that
+    /// by itself, and the rest is taken thereafter.
     pub(crate) fn set_attributes(
         &self,
         caller: &Caller,

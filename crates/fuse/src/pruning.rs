@@ -1,14 +1,13 @@
 //! Asking the kernel to forget objects.
 //!
 //! Problem: the kernel keeps objects until memory is short, which on a large machine is never; and
-//! for as long [`crate::nodes`] has to know its numbers. A program that walks through a million
-//! files makes a table of a million entries.
+//! for as long [`crate::nodes`] has to know its numbers.
 //!
 //! Rule: when there are more than the table may have, and then each time that a sixteenth of that
 //! has come, the mount asks the kernel to give up a sixteenth of all objects (`FUSE_NOTIFY_PRUNE`,
-//! Linux 6.18). The kernel keeps those in use: open, watched, a working directory, or a directory
-//! above one that it keeps. Which of the others go is chance: those of one part of the table. That
-//! needs no order, and a program that uses what went asks again.
+//! Linux 6.18): those of one part of the table, whose choice needs no order. The kernel keeps those
+//! in use: open, watched, a working directory, or a directory above one that it keeps. A program
+//! that uses what went asks again.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come

@@ -76,9 +76,8 @@ impl Device {
         self.descriptor()
     }
 
-    /// Puts data into the kernel's pages of a file without a request (`FUSE_NOTIFY_STORE`); returns
-    /// whether the kernel took it. `struct fuse_notify_store_out`: node, offset, length, 4 unused
-    /// bytes.
+    /// `FUSE_NOTIFY_STORE`: puts data into the kernel's pages of a file; returns whether the kernel
+    /// took it. `struct fuse_notify_store_out`: node, offset, length, 4 unused bytes.
     pub(crate) fn store(&self, node: u64, offset: u64, data: &Data) -> bool {
         let Some(device) = self.descriptor() else {
             return false;

@@ -5,9 +5,9 @@
 //!
 //! Rule: a mount remembers the verifier of a file from its first write since its last commit, and
 //! with each open file from its open, or from that write if it was before. A commit under another
-//! verifier is an error, once for each open file, as local file systems report a failed write-back.
-//! The first write stays remembered after a commit with other writes during it: a loss may be
-//! reported twice. The file is the kernel's node: the source's identifier may change.
+//! verifier is an error, once for each open file, as local file systems report a failed write-back;
+//! after writes during a commit perhaps twice. The file is the kernel's node: the source's
+//! identifier may change.
 //!
 //! Appends. Problem: the kernel places an append by the last length that it got, over the data of
 //! another client, or of a program below a mounted directory. Rule: a write through a file that is
