@@ -19,7 +19,6 @@ pub const MARKER_BYTES: usize = 4;
 /// The bit that marks the last fragment of a record.
 pub const LAST_FRAGMENT: u32 = 0x8000_0000;
 
-/// Fragments of one record.
 pub(crate) const FRAGMENTS_MAX: u32 = 4096;
 
 /// Up to this length a record's memory grows step by step.
@@ -254,7 +253,6 @@ impl Assembly {
         self.filled >= self.kept_bytes_max
     }
 
-    /// Bytes that fit.
     fn buffer_left(&self) -> usize {
         if self.skips() {
             return usize::MAX;

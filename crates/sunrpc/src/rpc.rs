@@ -41,7 +41,6 @@ pub fn parse_call(record: &[u8]) -> Result<(Call<'_>, Decoder<'_>), Option<(u32,
     }
 }
 
-/// Reads what follows xid and message type.
 #[inline]
 fn decode_call<'a>(decoder: &mut Decoder<'a>, xid: u32) -> Result<Call<'a>, Refusal> {
     if decoder.u32()? != RPC_VERSION {

@@ -213,7 +213,6 @@ struct Borrowed {
 }
 
 impl Borrowed {
-    /// Drops the first `skip` bytes.
     fn new(slices: Vec<BorrowedSlice>, mut skip: usize) -> Self {
         let rest = slices
             .into_iter()
@@ -224,7 +223,6 @@ impl Borrowed {
         Self { slices, length }
     }
 
-    /// The slices behind the first `skip` bytes.
     fn behind(&self, mut skip: usize) -> impl Iterator<Item = BorrowedSlice> {
         let slices = self.slices.iter();
         slices.filter_map(move |slice| slice.behind(&mut skip))
@@ -407,7 +405,6 @@ impl Origin {
 /// Results and bytes of data in the sink, or the error.
 pub(super) type Finished<R = Vec<u8>> = Result<(R, usize), CallError>;
 
-/// A call without an outcome.
 pub(super) struct PendingCall {
     pub(super) call: Arc<Outgoing>,
     pub(super) completion: Completion,
@@ -433,7 +430,6 @@ impl PendingCall {
         self.writing || self.receiving
     }
 
-    /// Completes the call, after the injected delay.
     fn reply(self, origin: &Origin, results: &[u8], data_bytes: usize) {
         let Some((delay, timer)) = &origin.shared.delay else {
             return self.reply_now(origin, results, data_bytes);

@@ -208,7 +208,7 @@ fn is_taken(error: &io::Error) -> bool {
     matches!(error.kind(), AddrInUse | AddrNotAvailable)
 }
 
-/// Whether the process has the privilege; makes no connection.
+/// Whether the process has the privilege.
 fn may_bind_reserved(address: &SocketAddr) -> bool {
     socket_for(address).is_ok_and(|socket| {
         let ports = RESERVED_PORTS.rev();

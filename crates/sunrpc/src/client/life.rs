@@ -232,7 +232,6 @@ impl Slot {
         state
     }
 
-    /// Fails all calls after a stop.
     fn end(&self, shared: &ClientShared) {
         let mut state = self.wait_until_quiet(self.state.lock());
         // So that no call is added after the last is taken.

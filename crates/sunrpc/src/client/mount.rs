@@ -174,7 +174,6 @@ pub fn mount(options: &MountOptions) -> Result<Mounted, MountError> {
     }
 }
 
-/// Finds MOUNT.
 fn find(
     options: &MountOptions,
     resolved: &[SocketAddr],
@@ -261,7 +260,6 @@ fn ask_port_mapper(
     Err(failure)
 }
 
-/// Whether the server has newer versions of NFS only.
 fn has_no_version_3(options: &MountOptions, addresses: &[SocketAddr]) -> bool {
     let Ok(client) = connect_to(options, addresses, (nfs3::PROGRAM, nfs3::VERSION)) else {
         return false;
@@ -377,7 +375,6 @@ fn not_given(
     }
 }
 
-/// For a message.
 fn listed(exports: &[String]) -> String {
     let (shown, others) = exports.split_at(exports.len().min(EXPORTS_LISTED_MAX));
     let more = match others.len() {

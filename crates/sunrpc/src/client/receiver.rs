@@ -37,7 +37,6 @@ const SLICES_MAX: usize = 256;
 /// Replies to unknown calls that end a connection.
 const UNEXPECTED_MAX: u32 = 16;
 
-/// Why a connection ended.
 pub(super) enum End {
     /// It was closed, or broke.
     Lost,
@@ -169,7 +168,6 @@ impl<'a> Receiver<'a> {
         Ok(None)
     }
 
-    /// Ends a call without data for a sink.
     fn end_reply(&self, xid: u32, record: &[u8]) -> Result<(), End> {
         let finished = match parse_reply(record) {
             Ok((_, decoder)) => Ok((decoder.rest(), 0)),
@@ -193,7 +191,6 @@ impl<'a> Receiver<'a> {
         }
     }
 
-    /// Receives the data of a reply into its sink.
     fn receive_to_sink(&mut self, xid: u32, sink: &Sink, length: usize) -> Result<(), End> {
         let mut seen = length.min(self.end - self.start).min(HEAD_BYTES_MAX);
         let (head, data_start, data_length) = loop {

@@ -69,7 +69,6 @@ pub(super) struct SlotState {
     pub(super) ended: bool,
 }
 
-/// An established connection.
 pub(super) struct Link {
     pub(super) origin: Origin,
     pub(super) since: Instant,
@@ -286,7 +285,6 @@ fn wait_until_writable(stream: &TcpStream) {
     let _ = poll(&mut [PollFd::new(stream, PollFlags::OUT)], None);
 }
 
-/// Unsent calls of a connection.
 pub(super) const WAITING_MAX: usize = 65_536;
 /// Of one system call.
 const BATCH_CALLS_MAX: usize = 64;
@@ -301,7 +299,6 @@ const OUTBOX_SLACK: usize = 64;
 /// Failed calls whose replies may still come.
 const LATE_MAX: usize = 4096;
 
-/// The meaning of a reply's xid.
 pub(super) enum Known {
     /// Now receiving.
     Waiting(Arc<Outgoing>),
@@ -311,7 +308,6 @@ pub(super) enum Known {
     Unexpected,
 }
 
-/// The calls of a connection.
 #[derive(Default)]
 pub(super) struct Table {
     entries: HashMap<u32, PendingCall>,
@@ -366,7 +362,6 @@ impl Table {
         });
     }
 
-    /// Appends a call of another table.
     pub(super) fn adopt(&mut self, mut entry: PendingCall) {
         let xid = entry.call.xid;
         entry.sequence = self.sequence;
@@ -554,7 +549,6 @@ impl Table {
     }
 }
 
-/// The calls of a writer, and its progress.
 #[derive(Default)]
 pub(super) struct Batch {
     calls: Vec<Arc<Outgoing>>,
