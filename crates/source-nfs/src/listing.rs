@@ -13,12 +13,12 @@
 //! Programs and clients expect "." and "..", and some servers list neither. They come first: as on
 //! the server's first page, or our own. Later ones are left out.
 //!
-//! **Cookies.** Only the cookie of the last entry of a page that is not the last one returns to the
-//! server, and it must be a new one. All others are for fronts, which may go on after any entry.
-//! Some servers give "." or the last entry the cookie 0, which begins the listing; some give
-//! several entries one cookie. An entry that its cookie does not identify gets one of our own, its
-//! position in the listing. When its page is not kept any more, the directory is listed from its
-//! beginning up to there.
+//! **Cookies.** While pages are kept, only the cookie of the last entry of a page that is not the
+//! last one returns to the server, and it must be a new one. All others are for fronts, which may
+//! go on after any entry. Some servers give "." or the last entry the cookie 0, which begins the
+//! listing; some give several entries one cookie. An entry that its cookie does not identify gets
+//! one of our own, its position in the listing. When its page is not kept any more, the directory
+//! is listed from its beginning up to there.
 //!
 //! A server that refuses its own cookie (BAD_COOKIE) is asked again from the beginning, for as much
 //! as fits into one answer, and so is every other directory of it from then on. A larger directory
@@ -70,7 +70,6 @@ pub(super) struct Lister {
     directory_bytes: u32,
     /// The server has no READDIRPLUS.
     lacks_plus: AtomicBool,
-    /// The server refuses its own cookies.
     refuses_cookies: AtomicBool,
 }
 

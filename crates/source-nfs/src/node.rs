@@ -64,7 +64,6 @@ fn mode_and_owner(attributes: &Attributes) -> (u32, u32, u32) {
     (attributes.mode, attributes.uid, attributes.gid)
 }
 
-/// Unstable writes that the server has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uncommitted {
     /// That of the first.
@@ -81,7 +80,6 @@ pub(super) struct Quiet {
     own_changes: u64,
 }
 
-/// The changing part of a node.
 #[derive(Debug, Default)]
 pub(super) struct State {
     believed: Option<(Attributes, Instant)>,
@@ -237,7 +235,6 @@ impl Node {
         (Ok(after), state.stamp())
     }
 
-    /// [`Self::end_change`] without an answer.
     pub(super) fn end_unanswered(&self, now: Moment) {
         let _ = self.end_change(None, None, now);
     }
@@ -262,7 +259,6 @@ impl State {
         }
     }
 
-    /// By other clients.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }
@@ -416,7 +412,6 @@ impl State {
         }
     }
 
-    /// Its length was set at the server.
     pub(super) fn cut(&mut self, size: u64, now: Moment) {
         self.set_at = now;
         self.length.cut(size);

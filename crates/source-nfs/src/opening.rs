@@ -14,7 +14,6 @@ use super::data::Data;
 use super::node::Node;
 use super::unlink::Remover;
 
-/// Keeps a file open.
 struct Hold {
     remover: Arc<Remover>,
     node: Arc<Node>,
@@ -30,7 +29,6 @@ impl Drop for DirectoryHold {
     }
 }
 
-/// Which programs have what open.
 pub(super) struct Openings {
     data: Arc<Data>,
     remover: Arc<Remover>,

@@ -95,13 +95,11 @@ impl Page {
     }
 }
 
-/// Where a listing goes on.
 pub(super) struct Spot {
     pub page: Arc<Page>,
     pub index: usize,
 }
 
-/// Of one directory.
 struct Listing {
     directory: u64,
     pages: VecDeque<Arc<Page>>,

@@ -100,7 +100,6 @@ impl Remover {
         Ok(!attributes.file_type.is_directory() && attributes.link_count <= 1 && !is_hidden)
     }
 
-    /// Renames what is open instead of removing it.
     fn hide(
         &self,
         call: &Call<'_>,
@@ -212,7 +211,6 @@ impl Remover {
         Ok(change)
     }
 
-    /// REMOVE or RMDIR.
     fn send_remove(
         &self,
         call: &Call<'_>,

@@ -52,10 +52,8 @@ pub(super) use kept::MountTier;
 /// At a time.
 const QUEUE_DEPTH: u32 = 64;
 
-/// All files of a mount.
 pub(super) struct RemoteStore(Arc<Remote>);
 
-/// One file of a mount.
 pub(super) struct RemoteFile {
     remote: Weak<Remote>,
     /// Alive while it has data in the cache or on its way there, and the mount has it.
