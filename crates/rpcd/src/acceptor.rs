@@ -122,7 +122,6 @@ impl<P: Program> Acceptor<P> {
         let _ = poll(&mut stop_event, Some(&REFUSED_PAUSE));
     }
 
-    /// Accepts from one listener, in bounds.
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS_MAX {
             if self.dispatcher.is_stopping() {

@@ -376,7 +376,6 @@ impl Connection {
         self.turns.store(self.turns() + 1, Ordering::Release);
     }
 
-    /// A lower bound for the last arrival.
     fn arrived_after(&self) -> Duration {
         Duration::from_nanos(self.arrived_after.load(Ordering::Relaxed))
     }
@@ -443,7 +442,7 @@ struct Shared {
 #[derive(Clone, Copy, Default)]
 struct Acknowledged {
     bytes: u64,
-    /// All replies of this many turns.
+    /// All replies of these turns.
     turns: u64,
 }
 
@@ -544,7 +543,6 @@ impl Line for ConnectionLine {
     }
 }
 
-/// In the kernel.
 fn standing(connection: &Connection) -> Standing {
     let mut sockets = [PollFd::new(connection, PollFlags::RDHUP)];
     // On failure it counts as live.

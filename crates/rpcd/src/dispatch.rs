@@ -343,7 +343,7 @@ impl<P: Program> Dispatcher<P> {
         true
     }
 
-    /// Returns the number of stalled threads by export.
+    /// Stalled threads by export.
     fn answer_stalled(&self, now: Instant) -> HashMap<u32, usize> {
         let found = self.bounds.slow.watch(now);
         for running in found.due {

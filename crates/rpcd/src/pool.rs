@@ -186,7 +186,6 @@ impl<J> State<J> {
         self.turns.ready() > self.free + self.starting
     }
 
-    /// With the limits of its lane, address and connection.
     fn path(&self, flow: &Flow) -> Path {
         let [lane, address, connection] = self.limits(flow.export);
         [
@@ -234,11 +233,8 @@ type Path = [(u128, usize); 3];
 
 /// A queue, or a fork whose branches take turns. All queues have the same depth.
 struct Turns<J> {
-    /// Of running jobs.
     limit: usize,
-    /// Of a queue.
     jobs: VecDeque<J>,
-    /// Of a fork.
     branches: HashMap<u128, Turns<J>>,
     /// Exactly the branches with ready jobs.
     ring: VecDeque<u128>,
@@ -307,7 +303,6 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Here and below.
     fn set_limits(&mut self, limits: &[usize]) {
         if let Some((limit, limits)) = limits.split_first() {
             self.limit = *limit;
@@ -317,7 +312,6 @@ impl<J> Turns<J> {
         }
     }
 
-    /// Counts the ready jobs of all branches.
     fn count(&mut self) {
         let ready = self
             .branches

@@ -97,7 +97,7 @@ pub trait Program: Send + Sync + Sized + 'static {
     /// The reply is the last one sent on `connection`.
     fn sent(&self, pending: &Self::Pending, connection: &Connection);
 
-    /// About once a second; never waits.
+    /// At least about once a second; never waits.
     fn tick(&self, now: Instant);
 
     /// No more calls come.

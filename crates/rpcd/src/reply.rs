@@ -166,12 +166,10 @@ impl Batch {
         self.bytes.is_empty() && self.pieces.is_empty()
     }
 
-    /// If there are no pieces.
     fn block(&mut self) -> Option<&mut Vec<u8>> {
         self.pieces.is_empty().then_some(&mut self.bytes)
     }
 
-    /// In order.
     fn take(&mut self) -> impl Iterator<Item = Piece> {
         self.pieces_bytes = 0;
         self.pieces_memory_bytes = 0;
@@ -201,10 +199,9 @@ fn memory_bytes(pieces: &VecDeque<Piece>) -> usize {
 #[derive(Default)]
 struct State {
     pieces: VecDeque<Piece>,
-    /// Sent bytes of the first piece.
+    /// Of the first piece.
     offset: usize,
     unsent_bytes: usize,
-    /// Of all replies so far.
     queued_bytes: u64,
     charged_bytes: usize,
     sending: bool,
@@ -255,7 +252,7 @@ impl SendQueue {
         self.drain(state, &socket)
     }
 
-    /// Straight from the caller's memory if nothing is queued.
+    /// From the caller's memory if nothing is queued.
     fn send_bytes(&self, socket: impl AsFd, bytes: &mut Vec<u8>) -> bool {
         let mut state = self.state.lock();
         if state.dead {

@@ -69,7 +69,6 @@ const COUNTED_FROM_BYTES: usize = 32 << 10;
 /// Larger buffers are multiples, for reuse.
 const GRANULE_BYTES: usize = 16 << 10;
 
-/// The first counted step.
 const STEP_BYTES: usize = 32 << 10;
 
 /// A line of 2 Mbit/s delivers a megabyte in this time.
@@ -373,7 +372,6 @@ impl RequestBudget {
         self.call(state);
     }
 
-    /// Wakes connections whose memory is free.
     fn call(&self, mut state: MutexGuard<'_, State>) {
         if state.waiting.is_empty() {
             return;

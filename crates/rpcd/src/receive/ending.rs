@@ -24,7 +24,6 @@ const END_WITHIN: Duration = Duration::from_millis(200);
 /// Discarded of one connection in a row.
 const PIECES_MAX: usize = 16;
 
-/// Ends the connections of active clients, within [`END_WITHIN`].
 pub(super) fn end_gently<'a>(
     connections: impl Iterator<Item = &'a Connection>,
     scratch: &mut [u8],

@@ -93,7 +93,6 @@ pub struct Reader<P: Program> {
     processor_time: Duration,
     polled: Duration,
     following: Following,
-    /// The connection served last.
     served: u64,
     /// The next due one on top.
     throttled: BinaryHeap<Reverse<(Instant, u64)>>,
@@ -207,7 +206,6 @@ impl<P: Program> Reader<P> {
         was_interrupted
     }
 
-    /// At most this long.
     fn look(&self, events: &mut Vec<epoll::Event>, most: Duration) {
         let timeout = Timespec::try_from(most).unwrap_or_default();
         events.clear();
@@ -414,7 +412,6 @@ struct Connections {
 
 struct Ready {
     lines: Vec<Connections>,
-    /// Without connections.
     free: Vec<usize>,
     by_address: HashMap<Address, usize>,
     /// Queues with ready connections, each once.

@@ -280,7 +280,6 @@ impl Receiver {
         }
     }
 
-    /// Takes the records of `input`, received at `now`.
     fn consume<P: Program>(&mut self, shared: &Shared<P>, input: &[u8], now: Instant) -> Consumed {
         let received = &shared.dispatcher.program.begin_receive();
         let mut rest = input;

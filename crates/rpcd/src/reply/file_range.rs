@@ -174,12 +174,10 @@ const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 
 /// A part was asked for.
 const PART: u64 = 1;
-/// Fully cached.
 const WHOLE: u64 = 2;
 /// Not fully cached.
 const BROKEN: u64 = 3;
 
-/// What to ask before sending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Look {
     Known,
@@ -223,7 +221,6 @@ impl Seen {
         Look::Windows(all.start.saturating_mul(WINDOW_BYTES)..end)
     }
 
-    /// Notes the answer for the windows of `range`.
     fn note(&self, range: &Range<u64>, is_whole: bool, now: Duration) {
         let kind = if is_whole { WHOLE } else { BROKEN };
         for window in windows(range) {
