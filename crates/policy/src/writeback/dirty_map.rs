@@ -713,9 +713,11 @@ impl DirtyMap {
 
     pub(super) fn forget(&mut self) -> u64 {
         let mut unclean = self.bytes.held(0, u64::MAX);
-        for (start, flight) in &mut self.bytes.flights {
+        for flight in self.bytes.flights.values_mut() {
             if !std::mem::replace(&mut flight.forgotten, true) {
-                unclean.insert(*start, flight.end);
+                for (start, end) in flight.parts.iter() {
+                    unclean.insert(start, end);
+                }
             }
         }
         self.bytes.dirty.clear();

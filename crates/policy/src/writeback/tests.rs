@@ -87,6 +87,20 @@ fn delayed_bytes_stay_until_they_are_tagged_and_adjacent_ones_are_one_write() {
 }
 
 #[test]
+fn what_was_discarded_under_write_out_is_not_lost_when_all_is_forgotten() {
+    let mut policy = policy_of(100);
+    policy.wrote(extent(0, 2 * PAGE), NOW);
+    policy.tag(everything(), NOW);
+    let write = policy.next(NOW).unwrap();
+    assert_eq!(write.extent, extent(0, 2 * PAGE));
+    assert_eq!(policy.discard(extent(PAGE, PAGE)), PAGE);
+    assert_eq!(policy.forget(), PAGE);
+    assert_eq!(policy.counts().forgotten_bytes, PAGE);
+    policy.finished(write.id, false, NOW);
+    assert!(!policy.is_dirty(everything()));
+}
+
+#[test]
 fn bytes_under_write_out_may_become_dirty_again() {
     let mut policy = WriteBack::new(Settings::new(1 << 30));
     let now = seconds(1);
