@@ -272,11 +272,7 @@ impl StoreShare {
         if has_tagged || gate.unplaced.is_empty() {
             return false;
         }
-        let is_turn = gate.tag_bytes >= cluster_bytes.saturating_mul(TAG_WRITES);
-        if is_turn {
-            gate.tag_bytes = 0;
-        }
-        !is_turn
+        gate.tag_bytes < cluster_bytes.saturating_mul(TAG_WRITES)
     }
 
     pub(super) fn wait(&self, object: u64, has_tagged: bool) {
@@ -287,11 +283,15 @@ impl StoreShare {
         }
     }
 
-    /// An object's bytes are handed out, or none is left.
-    pub(super) fn serve(&self, object: u64, tag_bytes: u64) {
+    /// An object's bytes are handed out, or none is left. `takes_turn`: bytes without a commit, in
+    /// turn if others with commits have no place.
+    pub(super) fn serve(&self, object: u64, tag_bytes: u64, takes_turn: bool) {
         let mut gate = self.gate();
         gate.unplaced.remove(&object);
         gate.tag_bytes = gate.tag_bytes.saturating_add(tag_bytes);
+        if takes_turn && !gate.unplaced.is_empty() {
+            gate.tag_bytes = 0;
+        }
     }
 
     pub(super) fn leave(&self, object: u64) {

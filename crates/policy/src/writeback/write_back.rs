@@ -307,7 +307,8 @@ impl WriteBack {
             Some(((start, end), Reason::Tag)) => end - start,
             _ => 0,
         };
-        self.share.serve(self.object, tag_bytes);
+        let takes_turn = !has_tagged && chosen.is_some();
+        self.share.serve(self.object, tag_bytes, takes_turn);
         let (span, reason) = chosen?;
         Some(self.hand_out(span, reason))
     }

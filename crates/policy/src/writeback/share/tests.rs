@@ -74,6 +74,29 @@ fn a_commit_of_one_object_goes_before_what_another_has_in_plenty() {
 }
 
 #[test]
+fn an_object_with_nothing_to_write_takes_no_turn_of_others() {
+    let mut objects = objects(3, 4096);
+    let later = Duration::from_secs(40);
+    objects[0].wrote(bytes(0, 10), later);
+    objects[1].wrote(bytes(0, 10), NOW);
+    objects[2].wrote(bytes(0, 1024 * PAGE), later);
+    objects[2].tag(bytes(0, 1024 * PAGE), later);
+    let flying: Vec<_> = std::iter::from_fn(|| objects[2].next(later)).collect();
+    assert!(flying.len() as u64 > TAG_WRITES);
+    for write in &flying[flying.len() / 2..] {
+        objects[2].finished(write.id, true, later);
+    }
+    assert_eq!(objects[0].next(later), None, "nothing is due");
+    let write = objects[1].next(later).expect("its turn");
+    assert_eq!(write.extent, bytes(0, 10));
+    assert_eq!(objects[1].next(later), None);
+    objects[1].wrote(bytes(PAGE, 10), NOW);
+    objects[0].wrote(bytes(PAGE, 10), NOW);
+    let much_later = later * 2;
+    assert_eq!(objects[0].next(much_later), None, "the turn is over");
+}
+
+#[test]
 fn an_object_for_which_no_commit_waits_any_more_keeps_no_other_from_going() {
     let ends: [fn(&mut Vec<WriteBack>, Tag); 4] = [
         |objects, _| objects.truncate(1),
