@@ -9,7 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use pagewell_base::spans::Span;
-use pagewell_base::sync::{Condvar, Mutex};
+use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
 use pagewell_device::{Error as DeviceError, Operation, Outcome, Request, complete};
 use rustix::io::Errno;
 
@@ -173,7 +173,7 @@ impl StagedFile {
         let end_max = u64::MAX;
         let transfer = Waiting::Transfer { request, end_max };
         state.queue.push_back(transfer);
-        inner.begin(&mut state);
+        inner.begin(state);
     }
 
     /// What is stored, ascending.
@@ -211,7 +211,7 @@ impl StagedFile {
             return;
         }
         state.queue.push_back(Waiting::Trim);
-        self.0.begin(&mut state);
+        self.0.begin(state);
     }
 
     /// The object was made: nothing is needed any more. Waits for the running request, and for the
@@ -266,9 +266,12 @@ impl Inner {
     }
 
     /// Has the queue run, unless it will be.
-    fn begin(self: &Arc<Self>, state: &mut State) {
-        if !state.has_turn && state.waiting == 0 {
-            state.has_turn = true;
+    fn begin(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        let begins = !state.has_turn && state.waiting == 0;
+        state.has_turn |= begins;
+        drop(state);
+        if begins {
+            // Without the lock: this thread runs the queue when there is no other.
             self.folder.pool().push(self.clone());
         }
     }
