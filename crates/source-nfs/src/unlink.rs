@@ -121,15 +121,7 @@ impl Remover {
                 name: hidden,
                 credentials: call.credentials.clone(),
             });
-            let mut state = target.lock();
-            if state.opens() > 0 {
-                state.hide(silly);
-            } else {
-                // The last program that had it open has closed it meanwhile, and found nothing to
-                // remove.
-                drop(state);
-                self.remove_hidden(target, &silly);
-            }
+            self.keep_hidden(target, silly);
             return Ok(change);
         }
         Err(Error::Exists)
@@ -147,7 +139,19 @@ impl Remover {
         );
         let back = (directory, &silly.name[..]);
         if !is_free || self.send_rename(call, back, (directory, name)).is_err() {
-            hidden.lock().hide(silly);
+            self.keep_hidden(hidden, silly);
+        }
+    }
+
+    /// Keeps a hidden name until the last close, which may have come meanwhile and found nothing to
+    /// remove.
+    fn keep_hidden(&self, node: &Arc<Node>, silly: Box<Silly>) {
+        let mut state = node.lock();
+        if state.opens() > 0 {
+            state.hide(silly);
+        } else {
+            drop(state);
+            self.remove_hidden(node, &silly);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Names: what they cost, and whose changes are seen when.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pagewell_fs::{
-    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, Finish, NodeKind,
+    Access, Call, CreateMode, Credentials, Error, FileSystem, FileType, Finish, NodeKind, Opened,
     RenameMode, Result, SetAttributes,
 };
 use pagewell_sunrpc::nfs3::Procedure;
@@ -209,6 +210,47 @@ fn what_is_open_stays_when_another_takes_its_name() {
     assert_eq!(mount.read(&new).unwrap(), b"new");
     drop(opened);
     assert_eq!(mount.list(&root, false), ["file"]);
+}
+
+/// Refuses all renames after the first, and ends an opening at the third.
+#[derive(Default)]
+struct RefusesRenames {
+    count: AtomicUsize,
+    opened: Mutex<Option<Opened>>,
+}
+
+impl Hook for RefusesRenames {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if !event.may_block {
+            return Err(Error::WouldBlock);
+        }
+        if event.operation != "rename" {
+            return Ok(());
+        }
+        let before = self.count.fetch_add(1, Ordering::AcqRel);
+        if before == 2 {
+            drop(self.opened.lock().unwrap().take());
+        }
+        Error::NoSpace.when(before > 0)
+    }
+}
+
+#[test]
+fn what_is_closed_while_its_name_cannot_come_back_leaves_nothing() {
+    let (layer, hook) = Layer::new(ram(), RefusesRenames::default());
+    let server = serve(vec![export("/", layer)]);
+    let mount = Mount::new(&server, "");
+    let old = mount.create("file");
+    mount.create("file.new");
+    *hook.opened.lock().unwrap() = Some(mount.open(&old));
+    let (call, root) = (mount.call(), mount.root());
+    let (from, to): (&[u8], &[u8]) = (b"file.new", b"file");
+    let renamed = mount
+        .filesystem
+        .rename(&call, (&root, from), (&root, to), RenameMode::Replace);
+    assert_eq!(renamed, Err(Error::NoSpace));
+    assert_eq!(hook.count.load(Ordering::Acquire), 3);
+    assert_eq!(mount.list(&root, false), ["file.new"]);
 }
 
 #[test]
