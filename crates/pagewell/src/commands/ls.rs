@@ -199,6 +199,7 @@ impl Lister<'_> {
 
     /// Locations that are not directories, in the order given.
     fn others(&mut self, others: &[(Place, Entry)]) -> anyhow::Result<()> {
+        let columns = Columns::of(self.arguments, others.iter().map(|(_, entry)| entry));
         for (place, entry) in others {
             let listed = Listed {
                 name: place.label.clone(),
@@ -208,7 +209,7 @@ impl Lister<'_> {
             if self.arguments.json.is_some() {
                 self.add_json(&place.tree, &place.label, &listed)?;
             } else {
-                self.lines(&place.tree, &listed)?;
+                self.lines(&place.tree, &listed, columns)?;
             }
             self.printed_any = true;
         }
@@ -264,7 +265,8 @@ impl Lister<'_> {
             self.out.write_all(b":\n")?;
         }
         self.printed_any = true;
-        self.lines(tree, &names)
+        let entries = names.iter().filter_map(|listed| listed.entry.as_ref().ok());
+        self.lines(tree, &names, Columns::of(self.arguments, entries))
     }
 
     /// Sorts names that are in the order of their bytes; the sort is stable.
@@ -280,9 +282,7 @@ impl Lister<'_> {
         }
     }
 
-    fn lines(&mut self, tree: &Tree, names: &[&Listed]) -> anyhow::Result<()> {
-        let attributes = names.iter().filter_map(|listed| listed.entry.as_ref().ok());
-        let columns = Columns::of(self.arguments, attributes.map(|entry| &entry.attributes));
+    fn lines(&mut self, tree: &Tree, names: &[&Listed], columns: Columns) -> anyhow::Result<()> {
         for listed in names {
             let needed = columns.are_any() || self.arguments.slash;
             if let (Err(error), true) = (&listed.entry, needed) {
@@ -383,14 +383,14 @@ struct Columns {
 
 impl Columns {
     /// The columns that are asked for, wide enough for `all`.
-    fn of<'a>(arguments: &LsArguments, all: impl Iterator<Item = &'a Attributes>) -> Self {
+    fn of<'a>(arguments: &LsArguments, all: impl Iterator<Item = &'a Entry>) -> Self {
         let mut widths = Self {
             long: arguments.long,
             inode: arguments.inode,
             human: arguments.human_readable,
             ..Self::default()
         };
-        for attributes in all {
+        for Entry { attributes, .. } in all {
             widths.file_id = widths.file_id.max(digits(attributes.file_id));
             widths.links = widths.links.max(digits(attributes.link_count.into()));
             widths.uid = widths.uid.max(digits(attributes.uid.into()));

@@ -219,6 +219,14 @@ fn lists_of_sums_are_checked_wherever_the_copy_is() {
 }
 
 #[test]
+fn named_files_are_listed_in_the_same_columns() {
+    let fixture = Fixture::new();
+    let listed = run_in(fixture.path(), &["ls", "-l", "tree/none", "tree/big"]).text();
+    let mut places = listed.lines().map(|line| line.find("tree/").unwrap());
+    assert_eq!(places.next(), places.next(), "{listed}");
+}
+
+#[test]
 fn comments_in_a_list_of_sums_are_left_out() {
     let fixture = Fixture::new();
     let sums = run_in(fixture.path(), &["sum", "tree/a"]).text();
