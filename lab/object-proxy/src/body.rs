@@ -73,7 +73,7 @@ impl<'a, R: BufRead> Body<'a, R> {
 
     /// Goes to the next chunk.
     fn next_chunk(&mut self) -> io::Result<()> {
-        let line = read_line(self.from, CHUNK_LINE_BYTES_MAX)?;
+        let line = self.line()?;
         let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
         let digits = String::from_utf8_lossy(digits);
         self.left_bytes =
@@ -83,11 +83,19 @@ impl<'a, R: BufRead> Body<'a, R> {
         }
         self.is_at_end = true;
         for _ in 0..TRAILERS_MAX {
-            if read_line(self.from, CHUNK_LINE_BYTES_MAX)?.is_empty() {
+            if self.line()?.is_empty() {
                 return Ok(());
             }
         }
         Err(bad("too many trailers"))
+    }
+
+    /// A line; the end of the stream is an error.
+    fn line(&mut self) -> io::Result<Vec<u8>> {
+        if self.from.fill_buf()?.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        read_line(self.from, CHUNK_LINE_BYTES_MAX)
     }
 }
 
@@ -113,7 +121,7 @@ impl<R: BufRead> Read for Body<'_, R> {
         self.left_bytes -= u64::try_from(count).unwrap_or(0);
         if self.left_bytes == 0 {
             match self.framing {
-                Framing::Chunked => drop(read_line(self.from, CHUNK_LINE_BYTES_MAX)?),
+                Framing::Chunked => drop(self.line()?),
                 _ => self.is_at_end = true,
             }
         }
@@ -150,7 +158,15 @@ mod tests {
     #[test]
     fn a_body_that_is_cut_off_is_an_error() {
         assert!(all(b"ab", Framing::Length(3)).is_err());
-        for text in [&b"2\r\na"[..], b"2\r\nab\r\n", b"x\r\n", b""] {
+        for text in [
+            &b"2\r\na"[..],
+            b"2\r\nab",
+            b"2\r\nab\r\n",
+            b"0\r\n",
+            b"0\r\nTrailer: t\r\n",
+            b"x\r\n",
+            b"",
+        ] {
             assert!(all(text, Framing::Chunked).is_err(), "{text:?}");
         }
     }
