@@ -143,6 +143,25 @@ fn a_reload_changes_exports_and_drops_no_client() {
     assert_eq!(code, Some(0), "{err}");
 }
 
+/// What a refused reload has opened is closed again, and the next one has nothing to say of it.
+#[test]
+fn a_refused_reload_leaves_no_notes() {
+    let place = Place::new();
+    let one = export("/one", "one", "");
+    let config = place.write(&one);
+    let mut serve = Serve::start(&["--config", &config, "--sandbox", "off"]);
+    let (image, disc) = ("image:two/file", "iso:one/file");
+    let more = export("/image", image, "") + &export("/disc", disc, "");
+    place.write(&format!("{one}{more}"));
+    serve.signal("HUP");
+    serve.lines_until("not reloaded");
+
+    place.write(&one);
+    serve.signal("HUP");
+    let lines = serve.lines_until("no export has changed");
+    assert_eq!(lines.len(), 1, "{lines:?}");
+}
+
 /// Neither source is opened again: what is in memory would be lost, and an image that is written
 /// would be in use.
 #[test]

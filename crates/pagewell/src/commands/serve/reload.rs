@@ -108,6 +108,8 @@ impl Reloader {
         }
         self.notifier.reloading();
         let outcome = self.reload().map_err(|error| {
+            // They are of sources that were opened in vain.
+            self.engine.take_new_notes();
             let error = one_line(&error);
             format!("not reloaded, nothing has changed: {error}")
         });
