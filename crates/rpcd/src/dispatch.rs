@@ -267,10 +267,18 @@ impl<P: Program> Dispatcher<P> {
         is_gone
     }
 
+    /// Corrects the payment for a reply by its real length.
+    fn settle(&self, connection: &Connection, state: &WaitingCall<P::Pending>, bytes: usize) {
+        if let Some(prepaid) = state.prepaid {
+            self.bounds.limits.settle(connection, prepaid, bytes);
+        }
+    }
+
     /// Gives the call back untouched if its object is stalled and it may wait.
     fn answer_waiting(&self, job: Job<P::Pending>, may_wait: bool) -> Option<Job<P::Pending>> {
         let (connection, state) = (&job.charge.connection, &job.state);
         if self.is_abandoned(connection, &state.pending) {
+            self.settle(connection, state, 0);
             return None;
         }
         let Class { subjects, kind, .. } = &state.class;
@@ -290,10 +298,7 @@ impl<P: Program> Dispatcher<P> {
         let mark = batch.mark();
         let was_done = self.run_watched(&request, &job, is_stalled, &mut batch);
         job.charge.answer();
-        if let Some(prepaid) = state.prepaid {
-            let limits = &self.bounds.limits;
-            limits.settle(connection, prepaid, batch.length());
-        }
+        self.settle(connection, state, batch.length());
         let is_answered = was_done && !batch.is_empty();
         // `finish` comes before the client can act on the reply, `sent` when its place in the
         // stream is known.

@@ -13,7 +13,7 @@ use pagewell_nfsd::{Rates, Server};
 use pagewell_sunrpc::nfs3::{GetattrReply, Procedure, ReadArguments, StableHow, WriteArguments};
 
 use crate::client::{Answer, Client, User};
-use crate::fixture::{export, ram, serve};
+use crate::fixture::{export, ram, serve, serve_with};
 use crate::layer::{Layer, Stalls, make_file};
 use crate::operations::{FileHandle, handle};
 
@@ -153,6 +153,34 @@ fn calls_of_the_pool_pay_in_advance() {
     assert_eq!(crate::operations::data(&answer).unwrap().bytes, b"content");
     assert!(is_ok(&slow.finish(late)));
     assert_eq!(seen(address).limit_waits, 1);
+}
+
+/// A call that is dropped because its connection is closed has all back.
+#[test]
+fn calls_that_are_dropped_pay_for_no_reply() {
+    let storage = ram();
+    let id = make_file(&*storage, b"file", b"content");
+    let (layer, stalls) = Layer::new(storage, Stalls::at(&["read"]));
+    let server = serve_with(vec![export("/", layer)], |config| config.threads = 1);
+    let (one, two) = ([127, 95, 0, 1], [127, 95, 0, 2]);
+    let (mut busy, file) = client(one, &server, b"/");
+    let (mut closed, _) = client(two, &server, b"/");
+    stalls.objects.lock().insert(id);
+    let arguments = ReadArguments {
+        file: handle(&file),
+        offset: 0,
+        count: FILE_BYTES,
+    };
+    let read = busy.start(Procedure::Read, &arguments);
+    stalls.gate.wait_for(1);
+    server.exports().limit_clients(bytes(10_000));
+    closed.start(Procedure::Read, &arguments);
+    start_late(two, &mut closed, &file);
+    assert_eq!(CLIENTS.disconnect(IpAddr::from(two)), 1);
+    stalls.gate.open();
+    busy.finish(read);
+    let mut again = Client::connect_from(two, server.address(), User::root());
+    again.getattr(&file).unwrap();
 }
 
 /// Long records and small ones come one behind the other, and the connection is held between any
