@@ -20,8 +20,9 @@ impl StagedFile {
     /// replay finds exactly these bytes, whatever is written or cut later. Waits for the disk.
     ///
     /// # Errors
-    /// The earlier record holds. After [`Error::Doubtful`], and after a failed flush, no later call
-    /// succeeds: the bytes have to be uploaded, or written to another file.
+    /// The earlier record holds, or this one where only its name is not durable. After
+    /// [`Error::Doubtful`], and after a failed flush, no later call succeeds: the bytes have to be
+    /// uploaded, or written to another file.
     pub fn journal(&self, record: &Record) -> Result<()> {
         let turn = self.0.take_turn();
         let inner = &self.0;
@@ -47,18 +48,12 @@ impl StagedFile {
             parts,
             sums,
         };
-        inner.write_record(&stored)?;
+        let (is_there, written) = inner.write_record(&stored);
+        if is_there {
+            inner.promise(&stored.parts);
+        }
+        written?;
         STAGING_JOURNALED.add(1);
-        let mut state = inner.state.lock();
-        state.places.promise(&stored.parts);
-        let bytes = Places::promised(&stored.parts).bytes();
-        let before = match state.fate {
-            Fate::Journaled(bytes) => Some(bytes),
-            _ => None,
-        };
-        state.fate = Fate::Journaled(bytes);
-        drop(state);
-        inner.folder.count_journaled(before, Some(bytes));
         inner.trim();
         drop(turn);
         Ok(())
@@ -70,7 +65,7 @@ impl StagedFile {
     /// fail. Waits for the disk.
     ///
     /// # Errors
-    /// The earlier record holds.
+    /// The earlier record holds, or this one where only its name is not durable.
     pub fn keep(&self, record: &Record, reason: &str) -> Result<PathBuf> {
         let turn = self.0.take_turn();
         let inner = &self.0;
@@ -104,15 +99,15 @@ impl StagedFile {
             parts,
             sums: Vec::new(),
         };
-        inner.write_record(&stored)?;
+        let (is_there, written) = inner.write_record(&stored);
+        if is_there {
+            inner.leave();
+        }
+        written?;
         let mut state = inner.state.lock();
         state.is_closed = true;
-        let before = std::mem::replace(&mut state.fate, Fate::Left);
         let total = std::mem::take(&mut state.places).bytes();
         drop(state);
-        if let Fate::Journaled(bytes) = before {
-            inner.folder.count_journaled(Some(bytes), None);
-        }
         STAGING_CONFLICTS.add(1);
         inner.folder.descriptors().forget(inner.number);
         let path = kept::settle(&inner.folder, &stored).unwrap_or_else(|error| {
@@ -207,24 +202,51 @@ impl Inner {
         }
     }
 
-    fn write_record(&self, stored: &Stored) -> Result<()> {
+    /// Whether the next process may find the record, and whether it is durable. One that is not
+    /// must keep its bytes all the same.
+    fn write_record(&self, stored: &Stored) -> (bool, Result<()>) {
         let text = stored.encode();
         if text.len() as u64 > RECORD_BYTES_MAX {
-            return Err(self.wrong("is too long: too many places have changed"));
+            return (
+                false,
+                Err(self.wrong("is too long: too many places have changed")),
+            );
         }
         let written = self.folder.write_record(self.number, &text);
         let mut state = self.state.lock();
         match written {
             Ok(()) => {
                 state.has_new_name = false;
-                Ok(())
+                (true, Ok(()))
             }
             Err((error, may_be_either)) => {
                 state.is_doubtful |= may_be_either;
                 drop(state);
                 let path = self.folder.file(self.number, Kind::Record);
-                Err(Error::of(&path)(error))
+                (may_be_either, Err(Error::of(&path)(error)))
             }
+        }
+    }
+
+    /// A record promises these parts.
+    fn promise(&self, parts: &[Part]) {
+        let bytes = Places::promised(parts).bytes();
+        let mut state = self.state.lock();
+        state.places.promise(parts);
+        let before = match state.fate {
+            Fate::Journaled(bytes) => Some(bytes),
+            _ => None,
+        };
+        state.fate = Fate::Journaled(bytes);
+        drop(state);
+        self.folder.count_journaled(before, Some(bytes));
+    }
+
+    /// The bytes are for people.
+    fn leave(&self) {
+        let before = std::mem::replace(&mut self.state.lock().fate, Fate::Left);
+        if let Fate::Journaled(bytes) = before {
+            self.folder.count_journaled(Some(bytes), None);
         }
     }
 }

@@ -9,6 +9,7 @@ use pagewell_device::{Buffer, Error as DeviceError, Operation, Outcome};
 use rustix::io::Errno;
 
 use super::StagedFile;
+use crate::folder::Folder;
 use crate::{Base, Error, Journaled, Opened, Record, Staging};
 
 const ORIGIN: &str = "s3://bucket at http://127.0.0.1:9000";
@@ -480,4 +481,52 @@ fn threads_share_a_file() {
             [thread as u8 * 50 + 49; 1000]
         );
     }
+}
+
+/// A folder whose names cannot be made durable, as a pipe cannot.
+fn unsynced(path: &Path) -> Arc<Folder> {
+    drop(open(path));
+    let (pipe, _) = std::io::pipe().unwrap();
+    let handle = std::fs::File::from(std::os::fd::OwnedFd::from(pipe));
+    Folder::new(path.to_owned(), ORIGIN, ROOM, handle, 1)
+}
+
+#[test]
+fn a_record_that_may_be_there_has_its_bytes() {
+    let top = tempfile::tempdir().unwrap();
+    let folder = unsynced(top.path());
+    let file = StagedFile::new(&folder, folder.number(), "key");
+    write(&file, 0, &[1; 100]).unwrap();
+    let journaled = file.journal(&record(1000, &[(0, 100)]));
+    assert!(matches!(journaled, Err(Error::File { .. })));
+    assert!(file.is_doubtful());
+    write(&file, 0, &[2; 100]).unwrap();
+    assert_eq!(read(&file, 0, 100).unwrap(), [2; 100]);
+    drop((file, folder));
+    let opened = open(top.path());
+    let [found] = opened.journaled.as_slice() else {
+        panic!("{:?}", names(top.path()));
+    };
+    assert_eq!(read(&found.file, 0, 100).unwrap(), [1; 100]);
+    found.file.finish();
+    drop(opened.journaled);
+    assert_eq!(names(top.path()), ["bucket"]);
+}
+
+#[test]
+fn what_may_be_kept_for_people_stays() {
+    let top = tempfile::tempdir().unwrap();
+    let folder = unsynced(top.path());
+    let file = StagedFile::new(&folder, folder.number(), "key");
+    write(&file, 0, &[1; 100]).unwrap();
+    let kept = file.keep(&record(1000, &[(0, 100)]), "a conflict");
+    assert!(matches!(kept, Err(Error::File { .. })));
+    drop((file, folder));
+    let opened = open(top.path());
+    assert_eq!(opened.staging.kept().files, 1);
+    let of_people = std::fs::read_dir(top.path()).unwrap();
+    let kept = of_people.map(|entry| entry.unwrap().path());
+    let kept = kept.filter(|path| path.extension().is_some_and(|kind| kind == "kept"));
+    let bytes = kept.map(|path| std::fs::read(path).unwrap());
+    assert!(bytes.map(|bytes| bytes[..100].to_vec()).eq([[1; 100]]));
 }
