@@ -206,9 +206,10 @@ impl Tree {
         }
         let entries = &mut self.entries(may_block);
         let number = node.attributes.file_id;
-        let second = match self.read_node(mirror, number, (entries, may_block))? {
-            Some(node) => Directory::read(&self.space, &node.data, may_block),
-            None => return first,
+        let second = match self.read_node(mirror, number, (entries, may_block)) {
+            Ok(Some(node)) => Directory::read(&self.space, &node.data, may_block),
+            Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+            Ok(None) | Err(_) => return first,
         };
         match second {
             Ok(second) if is_sound(&second) || first.is_err() => {
@@ -239,12 +240,13 @@ impl Tree {
             (Ok(Some(node)), _) => Some(node),
             (Err(Error::WouldBlock), _) => return Err(Error::WouldBlock),
             (first, None) => first?,
-            (first, Some(mirror)) => match self.read_node(mirror, number, (entries, may_block))? {
-                Some(node) => {
+            (first, Some(mirror)) => match self.read_node(mirror, number, (entries, may_block)) {
+                Ok(Some(node)) => {
                     self.note_mirror(place);
                     Some(node)
                 }
-                None => first?,
+                Err(Error::WouldBlock) => return Err(Error::WouldBlock),
+                Ok(None) | Err(_) => first?,
             },
         };
         Ok(node.map(|node| {

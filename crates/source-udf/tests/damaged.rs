@@ -380,14 +380,18 @@ fn a_directory_in_metadata_is_read_from_its_mirror() {
     let mut udf = Udf::new(Kind::Metadata, BLOCK);
     let (root, sub, data) = (udf.icb(), udf.icb(), udf.icb());
     let file = udf.file(b"content");
-    let content = [parent(root), named("below", file)].concat();
+    let content = [parent(root), named("below", file), named("last", file)].concat();
     udf.write(data, &content);
     let length = u32::try_from(content.len()).unwrap();
     let entry = Entry::extents(0, content.len() as u64, &[short(0, length, data.1)]);
     udf.entry(sub, &entry.of_type(4));
     let mut image = with_root(&mut udf, root, &[folder("sub", sub)]);
     image[udf.positions(data)[0] + 50] ^= 1;
-    check(&image, &[GOOD, ("sub", ""), ("sub/below", "content")]);
+    let (below, last) = (("sub/below", "content"), ("sub/last", "content"));
+    check(&image, &[GOOD, ("sub", ""), below, last]);
+    // With a damaged entry in the mirror, the sound names.
+    image[udf.positions(sub)[1] + 60] ^= 1;
+    check(&image, &[GOOD, ("sub", ""), last]);
 }
 
 #[test]
