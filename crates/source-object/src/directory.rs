@@ -454,11 +454,14 @@ impl Directory {
             let text = format!("{}: more names, or pages, than are listed", asked.key);
             return Err(Error::Io(text));
         }
-        let page = self.page(asked, token)?;
+        let page = self.page(asked, token.clone())?;
         let mut state = self.state.lock();
         if is_first {
             state.listing = None;
             state.own.settle(now);
+        } else if !state.awaits(number, token.as_deref()) {
+            // The listing was forgotten meanwhile: a page of it would pass for all of the next.
+            return Ok(true);
         }
         let listing = state.listing.get_or_insert_with(|| Listing::new(now));
         match number {
@@ -476,6 +479,11 @@ impl DirectoryState {
         let listing = self.listing.insert(Listing::new(began));
         listing.add(key, page);
         self.note_whole();
+    }
+
+    fn awaits(&self, number: Option<usize>, token: Option<&str>) -> bool {
+        let listing = self.listing.as_ref();
+        listing.is_some_and(|listing| listing.awaits(number, token))
     }
 
     /// A name that `was` there or not is made or removed here: the next listing is expected to

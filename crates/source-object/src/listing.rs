@@ -186,6 +186,15 @@ impl Listing {
         self.is_whole.then_some(self.digest)
     }
 
+    /// Whether the page with this token is the next one, or has the slot `number`.
+    pub(super) fn awaits(&self, number: Option<usize>, token: Option<&str>) -> bool {
+        let known = match number {
+            Some(number) => self.slots.get(number).map(|slot| slot.token.as_deref()),
+            None => Some(self.next.as_deref()),
+        };
+        known == Some(token)
+    }
+
     pub(super) fn add(&mut self, directory: &str, listed: ListPage) -> Arc<Page> {
         let token = self.next.take();
         let next = listed.next.clone();

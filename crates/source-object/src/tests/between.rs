@@ -64,6 +64,24 @@ fn a_name_that_was_removed_here_and_made_by_another_is_another_file() {
 }
 
 #[test]
+fn a_listing_that_is_forgotten_while_a_page_comes_begins_again() {
+    let (store, folder) = (Arc::new(Store::new(100, 2)), TempDir::new().unwrap());
+    for name in ["a", "b", "c"] {
+        store.place(name, b"", &Vec::new());
+    }
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let tree = gateway.tree.clone();
+    store.hook(move |number, _| {
+        if number == 1 {
+            tree.root().directory().unwrap().mistrust(b"d");
+        }
+        Fault::None
+    });
+    assert_eq!(gateway.names(""), ["a", "b", "c"]);
+    gateway.find("a").unwrap();
+}
+
+#[test]
 fn a_sync_that_gives_up_files_has_the_next_caller_of_each_learn_of_it() {
     let (store, folder) = (store(), TempDir::new().unwrap());
     let gateway = Gateway::open(&store, &folder, MOUNT);
