@@ -29,8 +29,9 @@ fn object(node: &Node) -> (Hash, Turn) {
 }
 
 impl Changed {
-    /// Notes a change of a file. Returns one that should be sent to make room.
-    pub(super) fn note(&self, node: &Arc<Node>) -> Option<Arc<Node>> {
+    /// Notes a change of a file. Returns one that should be sent to make room: a caller that may
+    /// not wait for that has its change not noted.
+    pub(super) fn note(&self, node: &Arc<Node>, may_wait: bool) -> Option<Arc<Node>> {
         let mut files = self.0.lock();
         let now = Instant::now();
         if let Some(entry) = files.get_mut(&object(node)) {
@@ -47,13 +48,15 @@ impl Changed {
         } else {
             None
         };
-        let entry = Entry {
-            node: node.clone(),
-            changed_at: now,
-            journaled_at: None,
-            retry_at: None,
-        };
-        files.insert(object(node), entry);
+        if first.is_none() || may_wait {
+            let entry = Entry {
+                node: node.clone(),
+                changed_at: now,
+                journaled_at: None,
+                retry_at: None,
+            };
+            files.insert(object(node), entry);
+        }
         first
     }
 
@@ -103,5 +106,33 @@ impl Changed {
         };
         let due = files.values().filter(is_due);
         due.map(|entry| entry.node.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identifier::{KeyHasher, Kind};
+    use super::*;
+
+    #[test]
+    fn a_caller_that_may_not_wait_notes_no_file_too_many() {
+        let (changed, hasher) = (Changed::default(), KeyHasher::new("bucket"));
+        let file = |number: usize| {
+            let key = number.to_string();
+            let hash = (hasher.of(&key), Turn::default());
+            Arc::new(Node::new(Kind::File, hash, &key, None))
+        };
+        let first = file(0);
+        assert!(changed.note(&first, false).is_none());
+        assert!((1..FILES_MAX).all(|number| changed.note(&file(number), false).is_none()));
+        let last = file(FILES_MAX);
+        for _ in 0..2 {
+            let sent = changed.note(&last, false).expect("a file to be sent");
+            assert!(Arc::ptr_eq(&sent, &first));
+        }
+        assert!(changed.note(&first, false).is_none());
+        assert!(changed.note(&last, true).is_some());
+        assert!(changed.note(&last, false).is_none());
+        assert_eq!(changed.all().len(), FILES_MAX + 1);
     }
 }

@@ -188,7 +188,7 @@ impl Writer {
                 node.set(marks);
                 file.set(marks, self.tree.has_metadata());
             }
-            self.changed.note(&node);
+            self.changed.note(&node, true);
             self.changed.note_journaled(&node);
             if is_new {
                 note_made(&node, Found::File(NOTHING), false);
@@ -198,7 +198,7 @@ impl Writer {
 
     /// Notes that a file is about to have changes.
     pub(super) fn note_changed(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
-        match self.changed.note(node) {
+        match self.changed.note(node, call.may_block) {
             Some(first) if call.may_block => self.send_alone(&first),
             Some(_) => return Err(Error::WouldBlock),
             None => {}
