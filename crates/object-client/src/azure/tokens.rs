@@ -13,6 +13,7 @@
 //! themselves by a certificate: those are not known here.
 
 use std::fmt::Write as _;
+use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -81,6 +82,8 @@ impl Token {
 
 /// What a place gave: a token, or nothing where there is no such place.
 type Found = std::result::Result<Option<Token>, String>;
+/// A place that is asked once this is awaited.
+type Asking<'a> = Pin<Box<dyn Future<Output = Found> + Send + 'a>>;
 
 ///
 /// # Errors
@@ -90,12 +93,13 @@ pub(crate) async fn find(context: &Context) -> Result<Token> {
     let mut refused = |place: &str, reason: &str| {
         let _ = write!(reasons, "; {place}: {reason}");
     };
-    for (place, found) in [
-        ("application", of_application(context).await),
-        ("workload", of_workload(context).await),
-        ("service", of_service(context).await),
-    ] {
-        match found {
+    let set_up: [(_, Asking<'_>); 3] = [
+        ("application", Box::pin(of_application(context))),
+        ("workload", Box::pin(of_workload(context))),
+        ("service", Box::pin(of_service(context))),
+    ];
+    for (place, found) in set_up {
+        match found.await {
             Ok(Some(token)) => return Ok(token),
             Ok(None) => {}
             Err(reason) => {
@@ -105,11 +109,12 @@ pub(crate) async fn find(context: &Context) -> Result<Token> {
             }
         }
     }
-    for (place, found) in [
-        ("machine", of_machine(context).await),
-        ("az", of_tool(context).await),
-    ] {
-        match found {
+    let there: [(_, Asking<'_>); 2] = [
+        ("machine", Box::pin(of_machine(context))),
+        ("az", Box::pin(of_tool(context))),
+    ];
+    for (place, found) in there {
+        match found.await {
             Ok(Some(token)) => return Ok(token),
             Ok(None) => {}
             Err(reason) => refused(place, &reason),
@@ -303,6 +308,19 @@ mod tests {
             "client_id=client&client_secret=se%26cret&grant_type=client_credentials\
              &scope=https%3A%2F%2Fstorage.azure.com%2F.default"
         );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_place_is_asked_behind_the_one_that_gave_a_token() {
+        let identity = [
+            ("IDENTITY_ENDPOINT", "http://127.0.0.1:1/msi"),
+            ("IDENTITY_HEADER", "header"),
+        ];
+        let variables = [&APPLICATION[..], &identity].concat();
+        let body = r#"{"access_token": "t1", "expires_in": 3600}"#;
+        let script = Script::new([answer(200, body)]);
+        assert_eq!(found(&variables, &script).await, "Bearer t1");
+        assert_eq!(script.lines(), ["POST /tenant/oauth2/v2.0/token"]);
     }
 
     #[tokio::test(start_paused = true)]
