@@ -67,8 +67,16 @@ pub(crate) fn is_named<E>(image: &Readable<'_, E>) -> Result<bool, E> {
     let there = image.length_bytes.saturating_sub(RECOGNITION_START);
     let length = there.min(RECOGNITION_BYTES as u64) as usize;
     let mut area = vec![0; length];
-    if length == 0 || !image.read_if_there(RECOGNITION_START, &mut area)? {
-        return Ok(false);
+    if let Err(error) = image.read_if_there(RECOGNITION_START, &mut area) {
+        // What lies behind the sequence may be unreadable, as it is in a later session of a disc.
+        area.fill(0);
+        let places = (RECOGNITION_START..).step_by(RECOGNITION_STEP);
+        let mut pieces = area.chunks_mut(RECOGNITION_STEP).zip(places);
+        let is_read = |(piece, at): (&mut [u8], u64)| image.read_if_there(at, piece).is_ok();
+        if !pieces.next().is_some_and(is_read) {
+            return Err(error);
+        }
+        while pieces.next().is_some_and(is_read) {}
     }
     let mut descriptors = area.chunks_exact(RECOGNITION_STEP);
     Ok(descriptors.any(|descriptor| matches!(&descriptor[..6], b"\0NSR02" | b"\0NSR03")))
