@@ -46,9 +46,9 @@ pub struct OpenOptions {
     /// Bytes behind a sequential writer are written before a commit. Off where a commit takes them
     /// from memory.
     pub writes_behind: bool,
-    /// The least that is fetched at a time, up to a page, where a request costs more than its
-    /// bytes; 0: what the cache fetches.
-    pub unit_bytes_min: u64,
+    /// As [`CacheOptions::unit_bytes`], where a request costs more than its bytes, or a neighbour
+    /// may be unreadable; `None`: what the cache fetches.
+    pub unit_bytes: Option<u64>,
     /// The least time of an answer, where it is known; `None`: reads show it.
     pub latency: Option<Duration>,
 }
@@ -64,7 +64,7 @@ impl OpenOptions {
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
             writes_behind: true,
-            unit_bytes_min: 0,
+            unit_bytes: None,
             latency: None,
         }
     }
@@ -77,7 +77,7 @@ impl OpenOptions {
         };
         CacheOptions {
             request_bytes_max: options.request_bytes_max.max(request_bytes),
-            unit_bytes: options.unit_bytes.max(self.unit_bytes_min),
+            unit_bytes: self.unit_bytes.unwrap_or(options.unit_bytes),
             ..*options
         }
     }

@@ -75,7 +75,7 @@ impl Data {
         }
         // The client sees whether bytes come, and so decides how long to wait.
         options.read_timeout = std::time::Duration::from_secs(3600);
-        options.unit_bytes_min = PAGE_BYTES as u64;
+        options.unit_bytes = Some(PAGE_BYTES as u64);
         let mut geometry = GEOMETRY;
         if staging.is_some() {
             // A page that is written in part is not read first.
