@@ -9,6 +9,9 @@
 //!  TRACK:1 TYPE:MODE1_RAW SUBTYPE:NONE FRAMES:1780 PREGAP:0 PGTYPE:MODE1 PGSUB:NONE POSTGAP:0
 //! ```
 //!
+//! A pregap is among the frames where its type begins with V. Tracks of GD-ROMs have as many frames
+//! as there are up to the next track, of which `PAD` only fill the room.
+//!
 //! Hunks are read one after another, as the crate has one buffer for all. Only version 5 is read
 //! (since 2012), and no image that needs another one.
 
@@ -27,8 +30,9 @@ use crate::error::Error;
 use crate::pool::{Decode, Decoded, KEPT_BYTES_MAX};
 use crate::sector::Layout;
 use crate::stream::source::{Failure, Source};
-use crate::track::Track;
-use crate::{Inside, Result, raw, volume};
+use crate::track::{Listed, Track};
+use crate::tracks::{self, TRACKS_MAX, Table};
+use crate::{Inside, Result, Wanted, raw, volume};
 
 const MAGIC: &[u8] = b"MComprHD";
 const HEADER_BYTES: usize = 124;
@@ -83,8 +87,8 @@ struct Image {
     stored: Vec<u8>,
 }
 
-/// Opens such an image: its first data track, or all of it where there are no tracks.
-pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
+/// Opens such an image: a data track, or all of it where there are no tracks.
+pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let header = bytes::read(&**device, 0, HEADER_BYTES)?.unwrap_or_default();
     if !header.starts_with(MAGIC) {
         return Ok(None);
@@ -126,15 +130,24 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     };
     let whole: Arc<dyn Device> = Arc::new(Decoded::new(hunks));
     let words = format!("CHD, hunks of {hunk_bytes} bytes");
-    with_track(whole, &tracks, words).map(Some)
+    with_track(whole, &tracks, words, wanted).map(Some)
 }
 
-/// The first track with a volume; all of the image when there is none.
-fn with_track(whole: Arc<dyn Device>, tracks: &[Track], words: String) -> Result<Inside> {
-    for track in tracks {
-        let (inside, sectors) = track.open(&whole)?;
-        if volume::is_in(&*inside).unwrap_or(false) {
-            return Ok(Inside::new(inside, format!("{words}, {sectors}")));
+/// The track that is wanted or the first with a volume; all of the image when there is none.
+fn with_track(
+    whole: Arc<dyn Device>,
+    tracks: &[Listed],
+    words: String,
+    wanted: &mut Wanted,
+) -> Result<Inside> {
+    if !tracks.is_empty() {
+        let table = Table {
+            title: words.clone(),
+            tracks,
+            open_file: &|_| Ok(whole.clone()),
+        };
+        if let Some(found) = tracks::open(&table, wanted)? {
+            return Ok(found);
         }
     }
     let found = match volume::is_in(&*whole).unwrap_or(false) {
@@ -147,17 +160,19 @@ fn with_track(whole: Arc<dyn Device>, tracks: &[Track], words: String) -> Result
     })
 }
 
-/// The data tracks of a CD, as its metadata describe them, each without and with its pregap.
-fn tracks(chd: &mut Chd<Whole>) -> Vec<Track> {
+/// The tracks of a CD or a GD-ROM, as its metadata describe them.
+fn tracks(chd: &mut Chd<Whole>) -> Vec<Listed> {
     let entries: Vec<_> = chd.metadata_refs().take(METADATA_MAX).collect();
     let of_tracks = [
         KnownMetadata::CdRomTrack.metatag(),
         KnownMetadata::CdRomTrack2.metatag(),
     ];
-    let mut tracks = Vec::new();
-    let mut frame: u64 = 0;
+    let of_gd = KnownMetadata::GdRomTrack.metatag();
+    let mut tracks: Vec<Listed> = Vec::new();
+    let (mut frame, mut sector): (u64, u64) = (0, 0);
     for entry in entries.into_iter().flatten() {
-        if !of_tracks.contains(&entry.metatag()) {
+        let is_gd = entry.metatag() == of_gd;
+        if !is_gd && !of_tracks.contains(&entry.metatag()) {
             continue;
         }
         let Ok(entry) = entry.read(chd.inner()) else {
@@ -168,24 +183,36 @@ fn tracks(chd: &mut Chd<Whole>) -> Vec<Track> {
             let mut words = text.trim_end_matches('\0').split_ascii_whitespace();
             words.find_map(|word| word.strip_prefix(name)?.strip_prefix(':'))
         };
-        let count = |name: &str| field(name).and_then(|text| text.parse::<u32>().ok());
-        let frames = u64::from(count("FRAMES").unwrap_or(0));
-        let pregap = u64::from(count("PREGAP").unwrap_or(0));
-        if let Some(layout) = field("TYPE").and_then(layout_of) {
-            for start in [frame, frame + pregap] {
-                tracks.push(Track {
-                    start: start * u64::from(FRAME_BYTES),
-                    length_bytes: (frame + frames).saturating_sub(start) * u64::from(FRAME_BYTES),
-                    layout,
-                });
-            }
-        }
+        let count = |name: &str| {
+            let count = field(name).and_then(|text| text.parse::<u32>().ok());
+            u64::from(count.unwrap_or(0))
+        };
+        let frames = count("FRAMES");
+        let is_pregap_stored = field("PGTYPE").is_some_and(|kind| kind.starts_with('V'));
+        let pregap = if is_pregap_stored { count("PREGAP") } else { 0 };
+        let layout = field("TYPE").and_then(layout_of);
+        // Frames that only fill the room up to the next track of a GD-ROM are no data.
+        let data = frames.saturating_sub(pregap + count("PAD"));
+        tracks.push(Listed {
+            number: tracks.len() + 1,
+            is_data: layout.is_some(),
+            file: Some(0),
+            track: Track {
+                start: (frame + pregap) * u64::from(FRAME_BYTES),
+                length_bytes: data * u64::from(FRAME_BYTES),
+                layout: layout.unwrap_or(Layout::RAW.with_stride(FRAME_BYTES as usize)),
+            },
+            sector: is_gd.then_some(sector + pregap),
+            gap_sectors: count("PREGAP"),
+        });
+        sector += frames;
         frame = (frame + frames).next_multiple_of(TRACK_FRAMES);
     }
+    tracks.truncate(TRACKS_MAX);
     tracks
 }
 
-/// How the sectors of a type lie in frames; `None` for audio.
+/// How sectors of a type are stored; `None` for audio.
 fn layout_of(kind: &str) -> Option<Layout> {
     let layout = match kind {
         "MODE1" | "MODE2_FORM1" => Layout::COOKED,

@@ -277,7 +277,7 @@ impl Decode for Blocks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Depth, unwrap};
+    use crate::{Depth, Wanted, unwrap};
     use miniz_oxide::deflate::compress_to_vec;
     use pagewell_device::testing::{Faulty, pattern, read};
     use pagewell_device::{Operation, RamDevice};
@@ -351,7 +351,7 @@ mod tests {
 
     fn opened(image: &[u8]) -> crate::Unwrapped {
         let device = Arc::new(RamDevice::holding("x.cso", image));
-        unwrap(device, None, Depth::Open(&|_| {})).unwrap()
+        unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap()
     }
 
     #[test]
@@ -388,7 +388,7 @@ mod tests {
         let mut below = Faulty::new("x.cso", image.len() as u64);
         below.ram = RamDevice::holding("x.cso", &image);
         let below = Arc::new(below);
-        let found = unwrap(below.clone(), None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(below.clone(), Wanted::default(), Depth::Open(&|_| {})).unwrap();
         below.seen.lock().unwrap().clear();
         assert_eq!(read(&*found.device, 100 * 2048, 2048).0.result, Ok(()));
         let seen = below.seen.lock().unwrap();
@@ -415,7 +415,7 @@ mod tests {
         let offset = u32_little(&good, 24 + 4 * 50).unwrap() & !FLAG;
         let bad = u64::from(offset)..u64::from(offset) + 1;
         *below.bad.lock().unwrap() = vec![(Operation::Read, bad)];
-        let found = unwrap(Arc::new(below), None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(Arc::new(below), Wanted::default(), Depth::Open(&|_| {})).unwrap();
         let (outcome, buffer) = read(&*found.device, 0, 60 * 2048);
         assert_eq!(outcome.transferred_bytes, 50 * 2048);
         assert!(buffer[..50 * 2048] == data[..50 * 2048]);

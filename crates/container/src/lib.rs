@@ -6,9 +6,9 @@
 //!
 //! **Rule.** The bytes decide, never the name. A wrapping is a device over a device, so wrappings
 //! nest; each is taken off only when a volume of a disc is found below it, and a device that holds
-//! such a volume is left alone. The one exception are sheets (`.cue`, `.ccd`, `.toc`, `.mds`):
-//! small descriptions beside the image, which only their names tell. A caller opens the file that
-//! a [`Sheet`] names.
+//! such a volume is left alone, unless a track or a partition of it is wanted. The one exception
+//! are sheets (`.cue`, `.ccd`, `.toc`, `.mds`, `.gdi`): small descriptions beside the image, which
+//! only their names tell. A caller opens the files that a [`Sheet`] names.
 //!
 //! ```text
 //!  file ──> track of a sheet or .nrg ──> sectors of 2352 bytes ──> 2048 bytes each ──> volume
@@ -21,15 +21,15 @@
 //! cache is above it. A request costs one request of the device below, which may be a little
 //! longer. What is missing or damaged is an error of the requests that touch it, never zeros.
 //!
-//! **Known weaknesses.** Of several data tracks of a sheet the first one counts, and that there are
-//! others is said. Sectors of mode 2 form 2 (video and audio, 2324 bytes) have no 2048 bytes of
-//! data and are errors, as in a drive. Checks of raw sectors (EDC, ECC) are not computed.
+//! **Known weaknesses.** Sectors of mode 2 form 2 (video and audio, 2324 bytes) have no 2048 bytes
+//! of data and are errors, as in a drive. Checks of raw sectors (EDC, ECC) are not computed.
 
 mod bytes;
 mod chd_image;
 mod cso;
 mod error;
 mod fetch;
+mod joined;
 mod lz4;
 mod nrg;
 mod partition;
@@ -41,6 +41,7 @@ mod session;
 mod sheet;
 mod stream;
 mod track;
+mod tracks;
 pub mod volume;
 mod window;
 
@@ -51,8 +52,8 @@ use std::sync::Arc;
 use pagewell_device::{Device, RamDevice, completion_panicked};
 
 pub use error::{Error, Result};
-pub use partition::{Partition, partition, partitions};
-pub use sheet::{SHEET_BYTES_MAX, Sheet};
+pub use partition::{Partition, partitions};
+pub use sheet::{OpenBeside, SHEET_BYTES_MAX, Sheet};
 
 /// Wrappings around each other: a compressed disk with a partition of raw sectors has three.
 const LAYERS_MAX: usize = 4;
@@ -88,19 +89,70 @@ pub struct Unwrapped {
     pub troubles: Vec<String>,
 }
 
-/// Takes off the wrappings of a device. With a sheet, `device` is the file that it names.
+/// What of an image is wanted; by itself the first that holds a volume.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// The track of a disc, by its number.
+    pub track: Option<usize>,
+    /// The partition of a disk, as its table counts.
+    pub partition: Option<usize>,
+}
+
+impl Wanted {
+    /// Whether anything is.
+    #[must_use]
+    pub fn is_any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// That a device has none of these.
+    fn missing(self, device: &dyn Device) -> Error {
+        let what = match self.partition.filter(|_| self.track.is_none()) {
+            Some(number) => partition::without(device, number),
+            None => "an image without a table of tracks".to_owned(),
+        };
+        Error::damaged(device, what)
+    }
+}
+
+/// Takes off the wrappings of a device.
 ///
 /// # Errors
-/// Those of reading, and of a wrapping that is recognised and damaged.
-pub fn unwrap(
-    device: Arc<dyn Device>,
-    sheet: Option<&Sheet>,
+/// Those of reading, of a wrapping that is recognised and damaged, and where nothing is that is
+/// wanted.
+pub fn unwrap(device: Arc<dyn Device>, wanted: Wanted, depth: Depth<'_>) -> Result<Unwrapped> {
+    let name = device.name().to_owned();
+    guarded(name, || take_off(device, wanted, depth, LAYERS_MAX))
+}
+
+/// The same of a sheet; `open` opens the file beside it that has this name, or says why not.
+///
+/// # Errors
+/// The same.
+pub fn unwrap_sheet(
+    sheet: &Sheet,
+    open: &OpenBeside<'_>,
+    wanted: Wanted,
     depth: Depth<'_>,
 ) -> Result<Unwrapped> {
-    let name = device.name().to_owned();
-    // Decoders read what strangers made; one that panics has left nothing that is used again.
-    let work = AssertUnwindSafe(|| unwrap_with(device, sheet, depth));
-    catch_unwind(work).unwrap_or_else(|_| {
+    guarded(sheet.title().to_owned(), || {
+        let mut rest = wanted;
+        if let Some(found) = sheet.open(open, &mut rest)? {
+            let mut inside = take_off(found.device, rest, depth, LAYERS_MAX)?;
+            if wanted.is_any() || has_volume(&*inside.device) {
+                inside.layers.insert(0, Layer(found.words));
+                inside.troubles.splice(0..0, found.troubles);
+                return Ok(inside);
+            }
+        }
+        // What the sheet does not say, the sectors may.
+        take_off(sheet.open_first(open)?, wanted, depth, LAYERS_MAX)
+    })
+}
+
+/// Decoders read what strangers made; one that panics has left nothing that is used again.
+fn guarded(name: String, work: impl FnOnce() -> Result<Unwrapped>) -> Result<Unwrapped> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         completion_panicked();
         Err(Error::Damaged {
             device: name,
@@ -109,34 +161,29 @@ pub fn unwrap(
     })
 }
 
-fn unwrap_with(
+fn take_off(
     device: Arc<dyn Device>,
-    sheet: Option<&Sheet>,
+    wanted: Wanted,
     depth: Depth<'_>,
+    layers_max: usize,
 ) -> Result<Unwrapped> {
-    if let Some(sheet) = sheet {
-        let (track, layer) = sheet.open(&device)?;
-        let mut inside = take_off(track, depth, LAYERS_MAX)?;
-        if has_volume(&*inside.device) {
-            inside.layers.insert(0, layer);
-            inside.troubles.extend(sheet.trouble());
-            return Ok(inside);
-        }
-    }
-    take_off(device, depth, LAYERS_MAX)
-}
-
-fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Result<Unwrapped> {
     let mut current = device.clone();
+    let mut rest = wanted;
     let (mut layers, mut troubles) = (Vec::new(), Vec::new());
     // What cannot be read at all says why; what is below a wrapping may be another kind of thing.
-    let mut is_found = volume::is_in(&*device)?;
+    let mut is_found = volume::is_in(&*device)? && !rest.is_any();
     while !is_found {
         let next = match layers_max.checked_sub(layers.len() + 1) {
-            Some(more) => inside(&current, depth, more)?,
+            Some(more) => inside(&current, &mut rest, depth, more)?,
             None => None,
         };
         let Some(next) = next else {
+            if rest.is_any() {
+                return Err(rest.missing(&*current));
+            }
+            if wanted.is_any() {
+                break;
+            }
             return Ok(Unwrapped {
                 device,
                 layers: Vec::new(),
@@ -145,11 +192,11 @@ fn take_off(device: Arc<dyn Device>, depth: Depth<'_>, layers_max: usize) -> Res
         };
         current = next.device;
         layers.push(Layer(next.words));
-        troubles.extend(next.trouble);
-        is_found = has_volume(&*current);
+        troubles.extend(next.troubles);
+        is_found = has_volume(&*current) && !rest.is_any();
     }
     if let Some((session, first)) = session::open(&current) {
-        troubles.extend(session::shortfall(&*current, first));
+        troubles.extend(session::shortfall(&*current, first, current.length_bytes()));
         current = Arc::new(session);
         layers.push(Layer(format!(
             "a session from sector {first} of its disc on"
@@ -172,7 +219,7 @@ struct Inside {
     /// The wrapping.
     words: String,
     /// What is wrong with it, in words that can follow "it".
-    trouble: Option<String>,
+    troubles: Vec<String>,
 }
 
 impl Inside {
@@ -180,39 +227,56 @@ impl Inside {
         Self {
             device,
             words,
-            trouble: None,
+            troubles: Vec::new(),
         }
     }
 }
 
-/// Takes off one wrapping; so many more may be below it.
-fn inside(device: &Arc<dyn Device>, depth: Depth<'_>, more: usize) -> Result<Option<Inside>> {
-    if let Some(found) = compressed(device, depth, more)? {
+/// Takes off a wrapping that it recognises, and from what is wanted what that answers.
+type Opener = fn(&Arc<dyn Device>, &mut Wanted) -> Result<Option<Inside>>;
+
+/// Takes off one wrapping, up to what is wanted; so many more may be below it.
+fn inside(
+    device: &Arc<dyn Device>,
+    wanted: &mut Wanted,
+    depth: Depth<'_>,
+    more: usize,
+) -> Result<Option<Inside>> {
+    if let Some(found) = compressed(device, *wanted, depth, more)? {
         return Ok(Some(found));
     }
-    for open in [
-        cso::open,
+    let openers: [Opener; 6] = [
+        |device, _| cso::open(device),
         chd_image::open,
+        partition::open_wanted,
         nrg::open,
-        raw::open,
+        |device, _| raw::open(device),
         partition::open,
-    ] {
-        if let Some(found) = open(device)? {
+    ];
+    for open in openers {
+        if let Some(found) = open(device, wanted)? {
             return Ok(Some(found));
         }
     }
     Ok(None)
 }
 
-/// Decompresses a device in whose first part there is a volume.
-fn compressed(device: &Arc<dyn Device>, depth: Depth<'_>, more: usize) -> Result<Option<Inside>> {
+/// Decompresses a device in whose first part there is a volume, or in which something is wanted.
+fn compressed(
+    device: &Arc<dyn Device>,
+    wanted: Wanted,
+    depth: Depth<'_>,
+    more: usize,
+) -> Result<Option<Inside>> {
     let Some(prefix) = stream::prefix(device)? else {
         return Ok(None);
     };
     let prefix: Arc<dyn Device> = Arc::new(RamDevice::holding(device.name(), &prefix));
-    let look = take_off(prefix.clone(), Depth::Look, more)?;
-    if !has_volume(&*look.device) {
-        return Ok(None);
+    if !wanted.is_any() {
+        let look = take_off(prefix.clone(), wanted, Depth::Look, more)?;
+        if !has_volume(&*look.device) {
+            return Ok(None);
+        }
     }
     match depth {
         Depth::Look => Ok(Some(Inside::new(prefix, "compressed".to_owned()))),

@@ -13,6 +13,8 @@
 //!  ETNF  the same with 4 bytes of offset, length, mode, address, and 4 unused
 //! ```
 //!
+//! Each session has its chunk; addresses of tracks burnt at once are not in it.
+//!
 //! (The layout is that which libmirage, libcdio and cdemu read; there is no specification.)
 
 use std::sync::Arc;
@@ -22,8 +24,9 @@ use pagewell_device::Device;
 use crate::bytes::{self, array, u16_big, u32_big, u64_big};
 use crate::error::Error;
 use crate::sector::Layout;
-use crate::track::Track;
-use crate::{Inside, Result, raw, volume};
+use crate::track::{Listed, Track};
+use crate::tracks::{self, TRACKS_MAX, Table, sectors_between_sessions};
+use crate::{Inside, Result, Wanted, raw};
 
 /// Chunks that are looked at, and bytes of them: a disc has at most 99 tracks.
 const CHUNKS_MAX: usize = 256;
@@ -32,16 +35,18 @@ const CHUNK_BYTES_MAX: usize = 16 << 10;
 const DAO_HEAD_BYTES: usize = 22;
 const DAO_NUMBERS: usize = 18;
 
-/// Opens the first data track of such an image.
-pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
+/// Opens a data track of such an image.
+pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let Some(chunks) = chunks_start(&**device)? else {
         return Ok(None);
     };
-    if let Some(track) = first_data_track(&**device, chunks)? {
-        let (inside, words) = track.open(device)?;
-        if volume::is_in(&*inside).unwrap_or(false) {
-            return Ok(Some(Inside::new(inside, format!("Nero image, {words}"))));
-        }
+    let table = Table {
+        title: "Nero image".to_owned(),
+        tracks: &tracks(&**device, chunks)?,
+        open_file: &|_| Ok(device.clone()),
+    };
+    if let Some(found) = tracks::open(&table, wanted)? {
+        return Ok(Some(found));
     }
     // What its chunks do not say, its sectors may.
     if let Some(found) = raw::open(device)? {
@@ -67,7 +72,8 @@ fn chunks_start(device: &dyn Device) -> Result<Option<u64>> {
     Ok(chunks.filter(|chunks| *chunks < start))
 }
 
-fn first_data_track(device: &dyn Device, chunks: u64) -> Result<Option<Track>> {
+fn tracks(device: &dyn Device, chunks: u64) -> Result<Vec<Listed>> {
+    let mut tracks: Vec<Listed> = Vec::new();
     let mut position = chunks;
     for _ in 0..CHUNKS_MAX {
         let Some(head) = bytes::read(device, position, 8)? else {
@@ -78,59 +84,83 @@ fn first_data_track(device: &dyn Device, chunks: u64) -> Result<Option<Track>> {
         let contents_bytes = (length as usize).min(CHUNK_BYTES_MAX);
         let start = position + 8;
         let contents = bytes::read(device, start, contents_bytes)?.unwrap_or_default();
-        let track = match &name {
+        let mut session = match &name {
             b"DAOX" => at_once(&contents, 8, u64_big),
             b"DAOI" => at_once(&contents, 4, |bytes, at| u32_big(bytes, at).map(u64::from)),
             b"ETN2" => by_track(&contents, 8, u64_big),
             b"ETNF" => by_track(&contents, 4, |bytes, at| u32_big(bytes, at).map(u64::from)),
             b"END!" => break,
-            _ => None,
+            _ => Vec::new(),
         };
-        if track.is_some() {
-            return Ok(track);
+        if let Some(first) = session.first_mut().filter(|_| !tracks.is_empty()) {
+            let is_second = tracks
+                .iter()
+                .all(|it| it.gap_sectors < sectors_between_sessions(true));
+            first.gap_sectors += sectors_between_sessions(is_second);
         }
+        for mut track in session {
+            track.number = tracks.len() + 1;
+            tracks.push(track);
+        }
+        tracks.truncate(TRACKS_MAX);
         position = start + u64::from(length);
     }
-    Ok(None)
+    Ok(tracks)
 }
 
 /// A number of foreign bytes.
 type Number = fn(&[u8], usize) -> Option<u64>;
 
-/// The first data track of `DAOX` and `DAOI`, whose offsets take so many bytes.
-fn at_once(contents: &[u8], offset_bytes: usize, number: Number) -> Option<Track> {
-    let tracks = contents.get(DAO_HEAD_BYTES..)?;
+/// The tracks of `DAOX` and `DAOI`, whose offsets take so many bytes.
+fn at_once(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed> {
+    let tracks = contents.get(DAO_HEAD_BYTES..).unwrap_or_default();
     let each = DAO_NUMBERS + 3 * offset_bytes;
-    tracks.chunks_exact(each).find_map(|track| {
+    let track = |track: &[u8]| {
         let mode = *track.get(14)?;
-        let sector_bytes = u64::from(u16_big(track, 12)?);
+        let sector_bytes = u16_big(track, 12)?;
+        let begin = number(track, DAO_NUMBERS)?;
         let start = number(track, DAO_NUMBERS + offset_bytes)?;
         let end = number(track, DAO_NUMBERS + 2 * offset_bytes)?;
-        Some(Track {
-            start,
-            length_bytes: end.checked_sub(start)?,
-            layout: is_data(mode)
-                .then(|| Layout::of_sector_bytes(sector_bytes))
-                .flatten()?,
+        let layout = Layout::of_sector_bytes(u64::from(sector_bytes));
+        let gap_bytes = start.saturating_sub(begin);
+        let gap = gap_bytes.checked_div(u64::from(sector_bytes))?;
+        Some(Listed {
+            number: 0,
+            is_data: layout_of(mode).is_some() && layout.is_some(),
+            file: Some(0),
+            track: Track {
+                start,
+                length_bytes: end.checked_sub(start)?,
+                layout: layout.unwrap_or(Layout::RAW.with_stride(sector_bytes.into())),
+            },
+            sector: None,
+            // More than a disc has is no gap.
+            gap_sectors: gap.min(u32::MAX.into()),
         })
-    })
+    };
+    tracks.chunks_exact(each).filter_map(track).collect()
 }
 
-/// The first data track of `ETN2` and `ETNF`.
-fn by_track(contents: &[u8], offset_bytes: usize, number: Number) -> Option<Track> {
+/// The tracks of `ETN2` and `ETNF`.
+fn by_track(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed> {
     let each = 2 * offset_bytes + 8 + offset_bytes;
-    contents.chunks_exact(each).find_map(|track| {
+    let track = |track: &[u8]| {
         let mode = u8::try_from(u32_big(track, 2 * offset_bytes)?).ok()?;
-        Some(Track {
-            start: number(track, 0)?,
-            length_bytes: number(track, offset_bytes)?,
-            layout: layout_of(mode)?,
+        let layout = layout_of(mode);
+        Some(Listed {
+            number: 0,
+            is_data: layout.is_some(),
+            file: Some(0),
+            track: Track {
+                start: number(track, 0)?,
+                length_bytes: number(track, offset_bytes)?,
+                layout: layout.unwrap_or(Layout::RAW),
+            },
+            sector: u32_big(track, 2 * offset_bytes + 4).map(u64::from),
+            gap_sectors: 0,
         })
-    })
-}
-
-fn is_data(mode: u8) -> bool {
-    layout_of(mode).is_some()
+    };
+    contents.chunks_exact(each).filter_map(track).collect()
 }
 
 /// How sectors of a mode are stored; `None` for audio.
@@ -189,7 +219,7 @@ mod tests {
     #[track_caller]
     fn expect(image: &[u8], words: &str) {
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x.nrg", image));
-        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap();
         assert_eq!(found.layers[0].to_string(), words);
         let data = volume();
         assert_eq!(found.device.length_bytes(), data.len() as u64);
@@ -204,7 +234,7 @@ mod tests {
         let tracks = [audio.clone(), raw].concat();
         let at = audio.len() as u64;
         let list = [(2352, 7, 0, 0, at), (2352, 5, at, at, end)];
-        let words = "Nero image, raw sectors of 2352 bytes, mode 1";
+        let words = "Nero image, track 2, raw sectors of 2352 bytes, mode 1";
         let new = chunk(b"DAOX", &dao(8, &list));
         expect(
             &image(&tracks, &[chunk(b"CUEX", &[1; 24]), new].concat(), false),
@@ -236,7 +266,7 @@ mod tests {
         let tracks = [vec![0; gap], volume()].concat();
         let list = [(2048, 0, 0, gap as u64, tracks.len() as u64)];
         let image = image(&tracks, &chunk(b"DAOX", &dao(8, &list)), false);
-        expect(&image, "Nero image, sectors of 2048 bytes");
+        expect(&image, "Nero image, track 1, sectors of 2048 bytes");
     }
 
     #[test]
@@ -250,7 +280,7 @@ mod tests {
                 let mut damaged = image.clone();
                 damaged[at] = value;
                 let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x.nrg", &damaged));
-                let _ = open(&device);
+                let _ = open(&device, &mut Wanted::default());
             }
         }
         let audio = pattern(2352 * 20);
@@ -259,7 +289,10 @@ mod tests {
             "x.nrg",
             &super::tests::image(&audio, &chunk, false),
         ));
-        let error = open(&device).err().unwrap().to_string();
+        let error = open(&device, &mut Wanted::default())
+            .err()
+            .unwrap()
+            .to_string();
         assert_eq!(
             error,
             "x.nrg: a Nero image without a data track that can be read"

@@ -139,7 +139,7 @@ fn has_volume(device: &dyn Device, start: u64, layout: Layout) -> Result<bool> {
 #[cfg(test)]
 mod tests {
     use crate::sector::{Layout, make_raw};
-    use crate::{Depth, Unwrapped, unwrap};
+    use crate::{Depth, Unwrapped, Wanted, unwrap};
     use pagewell_device::RamDevice;
     use pagewell_device::testing::{pattern, read};
     use std::sync::Arc;
@@ -153,7 +153,7 @@ mod tests {
 
     fn unwrapped(image: &[u8]) -> Unwrapped {
         let device = Arc::new(RamDevice::holding("x.bin", image));
-        unwrap(device, None, Depth::Open(&|_| {})).unwrap()
+        unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap()
     }
 
     #[test]

@@ -1,19 +1,16 @@
 //! A later session of a disc, alone: what is left of a disc of music with a session of data behind
 //! it (CD-Extra), or of a disc that was written in several goes.
 //!
-//! Its extents count from the beginning of the disc (ECMA-119 clause 6.1.3 counts sectors of the
-//! disc), its descriptors are 16 sectors behind its own. So its bytes are shown where the disc has
-//! them, and its descriptors, once more, where readers look for them:
+//! Its extents count from the beginning of the disc, its descriptors are 16 sectors behind its own.
+//! So its bytes are shown where the disc has them ([`Joined`]).
+//!
+//! Nothing that is stored says where that is. The primary descriptor has the sector of the root
+//! directory, S + r, and a root directory has its own sector in its first record: where such a
+//! record is found in place, there is nothing to do; where it is found before, that tells S.
 //!
 //! ```text
-//!  as it is stored   | 0 .. 15 | 16 descriptors | ...      | r root directory | ...
-//!  shown             | 0 .. ALIAS - 1 the same  | errors   | S + r            | ...
+//!  as it is stored   | 0 .. 15 | 16 descriptors | ...      | r root directory: "I am at S + r"
 //! ```
-//!
-//! Nothing that is stored says what S is. The primary descriptor has the sector of the root
-//! directory, S + r, and a root directory has its own sector in its first record: where such a
-//! record is found in place, there is nothing to do; where it is found before, that tells S. What
-//! the sessions before held is not there: errors, never zeros.
 //!
 //! Writers count the sectors of its volume from its own beginning, where a reader takes them for
 //! those of the disc; so it is said here when the session is cut off.
@@ -22,45 +19,43 @@
 
 use std::sync::Arc;
 
-use pagewell_device::{Device, Error, Geometry, Request};
-use rustix::io::Errno;
+use pagewell_device::Device;
 
-use crate::fetch::{Scatter, fetch};
+use crate::joined::Joined;
 use crate::volume::{self, FIRST_SECTOR, SECTOR_BYTES};
-use crate::window::{copying, cut, readable};
 use crate::{Result, bytes};
 
-/// Sectors that are shown twice: those that readers search for descriptors.
-const ALIAS_SECTORS: u64 = 80;
 /// Writers put path tables before the root directory, and little else.
 const SEARCHED_SECTORS: u64 = 1024;
 const PIECE_SECTORS: u64 = 32;
 
-/// See the module's text.
-pub(crate) struct Session {
-    inner: Arc<dyn Device>,
-    /// First byte of the session on its disc.
-    start: u64,
+/// Where the extents of a volume count from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// From its own first sector.
+    Here,
+    /// Its own first sector is this one of its disc.
+    At(u64),
+    /// That cannot be seen.
+    Unknown,
 }
 
 /// The device with its sectors where its disc had them, and the first of them; `None` where they
 /// are in place, or where that cannot be seen.
-pub(crate) fn open(inner: &Arc<dyn Device>) -> Option<(Session, u64)> {
-    // What cannot be read is the business of readers.
-    let first = first_sector(&**inner).ok().flatten()?;
-    let session = Session {
-        inner: inner.clone(),
-        start: first * SECTOR_BYTES,
-    };
-    Some((session, first))
+pub(crate) fn open(inner: &Arc<dyn Device>) -> Option<(Joined, u64)> {
+    match place(&**inner) {
+        Place::At(first) => Some((Joined::new(inner, first, &[]), first)),
+        Place::Here | Place::Unknown => None,
+    }
 }
 
-/// What is missing of a session from this sector on, in words that can follow "it".
-pub(crate) fn shortfall(inner: &dyn Device, first: u64) -> Option<String> {
+/// What is missing of a session from this sector on, of which so many bytes are there, in words
+/// that can follow "it".
+pub(crate) fn shortfall(inner: &dyn Device, first: u64, there: u64) -> Option<String> {
     let at = FIRST_SECTOR * SECTOR_BYTES;
     let descriptor = bytes::read(inner, at, SECTOR_BYTES as usize).ok()??;
     let sectors = volume::sectors(&descriptor)?;
-    let (there, whole) = (inner.length_bytes(), sectors * SECTOR_BYTES);
+    let whole = sectors * SECTOR_BYTES;
     // Of a volume that counts from the beginning of the disc a reader knows where it ends, and
     // some writers do not pad the last sector.
     let is_cut = sectors <= first && there + SECTOR_BYTES <= whole;
@@ -68,18 +63,37 @@ pub(crate) fn shortfall(inner: &dyn Device, first: u64) -> Option<String> {
     is_cut.then(|| format!("has {there} of the {whole} {tail}"))
 }
 
-fn first_sector(device: &dyn Device) -> Result<Option<u64>> {
-    let at = FIRST_SECTOR * SECTOR_BYTES;
-    let descriptor = bytes::read(device, at, SECTOR_BYTES as usize)?;
-    let Some(root) = descriptor.as_deref().and_then(volume::root_sector) else {
-        return Ok(None);
-    };
-    let in_place = bytes::read(device, root * SECTOR_BYTES, volume::ROOT_BYTES);
-    if let Ok(Some(record)) = in_place
-        && volume::is_root(&record, root)
-    {
-        return Ok(None);
+/// Where the extents of the volume of a device count from. What cannot be read is the business of
+/// readers.
+pub(crate) fn place(device: &dyn Device) -> Place {
+    match root(device) {
+        Some(root) if is_root_at(device, root) => Place::Here,
+        Some(root) => search(device, root)
+            .unwrap_or(None)
+            .map_or(Place::Unknown, Place::At),
+        None => Place::Unknown,
     }
+}
+
+/// Whether the root directory of a device is where it says.
+pub(crate) fn is_in_place(device: &dyn Device) -> bool {
+    root(device).is_some_and(|root| is_root_at(device, root))
+}
+
+/// The sector of its root directory.
+fn root(device: &dyn Device) -> Option<u64> {
+    let at = FIRST_SECTOR * SECTOR_BYTES;
+    let descriptor = bytes::read(device, at, SECTOR_BYTES as usize).ok()??;
+    volume::root_sector(&descriptor)
+}
+
+fn is_root_at(device: &dyn Device, root: u64) -> bool {
+    let record = bytes::read(device, root * SECTOR_BYTES, volume::ROOT_BYTES);
+    record.is_ok_and(|record| record.is_some_and(|record| volume::is_root(&record, root)))
+}
+
+/// The first sector of the disc whose sector `root` is the root directory, if that is found.
+fn search(device: &dyn Device, root: u64) -> Result<Option<u64>> {
     let sectors = device.length_bytes() / SECTOR_BYTES;
     let mut from = FIRST_SECTOR + 1;
     while from < sectors.min(SEARCHED_SECTORS) {
@@ -95,83 +109,10 @@ fn first_sector(device: &dyn Device) -> Result<Option<u64>> {
     Ok(None)
 }
 
-impl Session {
-    /// The end of what is shown twice.
-    fn alias_end(&self) -> u64 {
-        let there = self.inner.length_bytes();
-        self.start.min(there).min(ALIAS_SECTORS * SECTOR_BYTES)
-    }
-
-    /// The request in pieces of which none crosses a place where what is shown changes.
-    fn pieces(&self, request: Request) -> Vec<Request> {
-        let (start, end) = (request.offset(), request.offset() + request.len() as u64);
-        let edges = [self.alias_end(), self.start, end];
-        let mut lengths = Vec::new();
-        let mut at = start;
-        for edge in edges.into_iter().filter(|edge| *edge <= end) {
-            if edge > at {
-                // Parts of the request.
-                lengths.push((edge - at) as usize);
-                at = edge;
-            }
-        }
-        match lengths.len() {
-            1 => vec![request],
-            _ => request.split(&lengths),
-        }
-    }
-
-    fn read(&self, mut request: Request) {
-        let offset = request.offset();
-        let below = match offset.checked_sub(self.start) {
-            Some(below) => below,
-            None if offset < self.alias_end() => offset,
-            None => {
-                let error = Error::failed(self.name(), offset, Errno::IO);
-                return request.fail(0, error);
-            }
-        };
-        let range = (below, request.len());
-        let issuer = request.issuer();
-        fetch(&*self.inner, issuer, range, move |bytes, result| {
-            Scatter::new(request.slices_mut()).put(bytes);
-            match result {
-                Ok(()) => request.succeed(),
-                Err(error) => request.fail(bytes.len(), error),
-            }
-        });
-    }
-}
-
-impl Device for Session {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn length_bytes(&self) -> u64 {
-        self.start.saturating_add(self.inner.length_bytes())
-    }
-
-    fn geometry(&self) -> Geometry {
-        copying(self.inner.geometry())
-    }
-
-    fn submit(&self, request: Request) {
-        let Some(request) = readable(self, request) else {
-            return;
-        };
-        for part in self.pieces(request) {
-            for piece in cut(part) {
-                self.read(piece);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Depth, unwrap};
+    use crate::{Depth, Wanted, unwrap};
     use pagewell_device::RamDevice;
     use pagewell_device::testing::{pattern, read, write};
 
@@ -196,14 +137,16 @@ mod tests {
 
     fn opened(data: &[u8]) -> (Arc<dyn Device>, Vec<String>) {
         let device = Arc::new(RamDevice::holding("x", data));
-        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap();
         let layers = found.layers.iter().map(ToString::to_string).collect();
         (found.device, layers)
     }
 
     #[test]
     fn sectors_are_where_the_disc_had_them() {
-        for first in [45_150u32, 100, 90, 30, 1] {
+        // Of its first sectors those up to the one behind its descriptors are shown once more.
+        let again = 18 * 2048;
+        for first in [45_150u32, 100, 90, 30] {
             let data = volume(first + ROOT as u32);
             let (session, layers) = opened(&data);
             let words = format!("a session from sector {first} of its disc on");
@@ -212,23 +155,19 @@ mod tests {
             assert_eq!(session.length_bytes(), (start + data.len()) as u64);
             let whole = read(&*session, start as u64, data.len());
             assert!(whole.0.result.is_ok() && whole.1[..] == data);
-            let alias = start.min(80 * 2048);
-            let (outcome, bytes) = read(&*session, 100, alias - 100);
-            assert!(outcome.result.is_ok() && bytes[..] == data[100..alias]);
-            // Across the first edge, and what lies between.
-            let (outcome, bytes) = read(&*session, 0, start.min(90 * 2048) + 5);
-            let is_all = first <= 80;
-            assert_eq!(outcome.result.is_ok(), is_all, "{first}");
-            let filled = if is_all { start + 5 } else { alias };
-            assert_eq!(outcome.transferred_bytes, filled as u64 as usize);
-            assert!(bytes[..alias] == data[..alias]);
-            if !is_all {
-                let (outcome, _) = read(&*session, start as u64 - 1, 2);
-                assert_eq!(outcome.transferred_bytes, 0);
-                assert!(outcome.result.is_err());
-            }
+            let (outcome, bytes) = read(&*session, 100, start);
+            assert!(outcome.result.is_err());
+            assert_eq!(outcome.transferred_bytes, again - 100);
+            assert!(bytes[..again - 100] == data[100..again]);
+            let (outcome, _) = read(&*session, start as u64 - 1, 2);
+            assert_eq!(outcome.transferred_bytes, 0);
+            assert!(outcome.result.is_err());
             assert!(write(&*session, 0, b"x").result.is_err());
         }
+        let data = volume(1 + ROOT as u32);
+        let (session, _) = opened(&data);
+        let (outcome, bytes) = read(&*session, 17 * 2048, data.len() - 16 * 2048);
+        assert!(outcome.result.is_ok() && bytes[..] == data[16 * 2048..]);
     }
 
     #[test]
@@ -237,7 +176,9 @@ mod tests {
         data[32768 + 80..][..4].copy_from_slice(&(SECTORS as u32).to_le_bytes());
         let troubles = |length: usize| {
             let device = Arc::new(RamDevice::holding("x", &data[..length]));
-            unwrap(device, None, Depth::Open(&|_| {})).unwrap().troubles
+            unwrap(device, Wanted::default(), Depth::Open(&|_| {}))
+                .unwrap()
+                .troubles
         };
         let whole = SECTORS * 2048;
         assert_eq!(troubles(whole), [""; 0]);
@@ -247,7 +188,7 @@ mod tests {
         // A volume that counts from the beginning of the disc.
         data[32768 + 80..][..4].copy_from_slice(&6000u32.to_le_bytes());
         let device = Arc::new(RamDevice::holding("x", &data));
-        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap();
         assert!(found.troubles.is_empty() && found.layers.len() == 1);
     }
 

@@ -1,4 +1,4 @@
-//! A data track of an image: where it is and how its sectors are stored.
+//! A track of an image: where it is and how its sectors are stored.
 
 use std::sync::Arc;
 
@@ -20,6 +20,23 @@ pub(crate) struct Track {
     pub layout: Layout,
 }
 
+/// A track as a table lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Listed {
+    /// From 1.
+    pub number: usize,
+    /// Whether it is of data that can be read.
+    pub is_data: bool,
+    /// Which file of the table has it; `None` where its sectors are stored in no file as they are.
+    pub file: Option<usize>,
+    /// Where it is in that file.
+    pub track: Track,
+    /// Its first sector on the disc, where the table has that.
+    pub sector: Option<u64>,
+    /// Sectors of no track before it, where the table has not.
+    pub gap_sectors: u64,
+}
+
 impl Track {
     /// Its user data, and its sectors in words.
     pub(crate) fn open(self, inner: &Arc<dyn Device>) -> Result<(Arc<dyn Device>, String)> {
@@ -34,5 +51,15 @@ impl Track {
             layout => Arc::new(Sectors::new(inner, self.start, self.length_bytes, layout)),
         };
         Ok((device, words))
+    }
+
+    /// Its sectors, in a file of so many bytes if that is known.
+    pub(crate) fn sectors(self, file_bytes: Option<u64>) -> Option<u64> {
+        let there = file_bytes.map(|bytes| bytes.saturating_sub(self.start));
+        let bytes = match self.length_bytes {
+            u64::MAX => there?,
+            length => length.min(there.unwrap_or(length)),
+        };
+        bytes.checked_div(self.layout.stride_bytes())
     }
 }

@@ -65,6 +65,20 @@ pub fn is_root(sector: &[u8], number: u64) -> bool {
     is_long && is_directory && extent == Some(number) && record.ends_with(&[1, 0])
 }
 
+/// The sector behind the descriptors of a device.
+pub(crate) fn descriptors_end(device: &dyn Device) -> u64 {
+    const DESCRIPTORS_MAX: u64 = 64;
+    // The last descriptor of UDF.
+    let is_last = |bytes: &[u8]| bytes.get(1..6) == Some(b"TEA01");
+    let is_one = |sector: &u64| {
+        let read = bytes::read(device, sector * SECTOR_BYTES, MARK_BYTES);
+        let bytes = read.ok().flatten().unwrap_or_default();
+        begins(&bytes) || is_last(&bytes)
+    };
+    let sectors = FIRST_SECTOR..FIRST_SECTOR + DESCRIPTORS_MAX;
+    FIRST_SECTOR + sectors.take_while(is_one).count() as u64
+}
+
 /// Whether the device holds one.
 pub(crate) fn is_in(device: &dyn Device) -> Result<bool> {
     is_at(device, 0)

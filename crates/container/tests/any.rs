@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use pagewell_container::{Depth, Sheet, unwrap};
-use pagewell_device::RamDevice;
+use pagewell_container::{Depth, Sheet, Wanted, unwrap, unwrap_sheet};
 use pagewell_device::testing::read;
+use pagewell_device::{Device, RamDevice};
 
 const SYNC: &[u8] = &[0, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 0];
 
@@ -34,10 +34,20 @@ const MARKS: [(usize, &[u8]); 17] = [
 #[test]
 fn any_bytes_are_no_panic() {
     let sheets = [
-        &b"FILE \"a\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:01"[..],
-        b"FILE \"a\" BINARY\nTRACK 01 MODE2/2336\nINDEX 01 99:59:74",
+        (
+            &b"a.cue"[..],
+            &b"FILE \"a\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:01"[..],
+        ),
+        (
+            b"a.cue",
+            b"FILE \"a\" BINARY\nTRACK 01 MODE2/2336\nINDEX 01 99:59:74",
+        ),
+        (
+            b"a.gdi",
+            b"3\n1 0 4 2048 a 0\n2 30 4 2048 a 32768\n3 45 4 2352 a 0",
+        ),
     ];
-    let sheets = sheets.map(|text| Sheet::parse(b"a.cue", text).unwrap());
+    let sheets = sheets.map(|(name, text)| Sheet::parse(name, text).unwrap());
     bolero::check!()
         .with_iterations(1000)
         .with_type::<(u8, Vec<u8>, Vec<(u32, u8)>)>()
@@ -62,9 +72,17 @@ fn any_bytes_are_no_panic() {
                 let footer = [&b"NER5\0\0\0\0\0\0\0"[..], &[*kind]].concat();
                 image.extend(footer);
             }
-            let device = Arc::new(RamDevice::holding("x", &image));
-            let sheet = sheets.get(usize::from(*kind) % 4);
-            if let Ok(found) = unwrap(device, sheet, Depth::Open(&|_| {})) {
+            let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x", &image));
+            let wanted = Wanted {
+                track: (kind % 5 == 0).then(|| usize::from(*kind % 4)),
+                partition: (kind % 7 == 0).then(|| usize::from(*kind % 6)),
+            };
+            let depth = Depth::Open(&|_| {});
+            let found = match sheets.get(usize::from(*kind) % 4) {
+                Some(sheet) => unwrap_sheet(sheet, &|_| Ok(device.clone()), wanted, depth),
+                None => unwrap(device, wanted, depth),
+            };
+            if let Ok(found) = found {
                 let length = found.device.length_bytes();
                 assert!(length <= image.len() as u64 * 512, "{length}");
                 let _ = read(&*found.device, 0, length.min(200_000) as usize);

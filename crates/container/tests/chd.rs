@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use pagewell_container::{Depth, Unwrapped, unwrap};
+use pagewell_container::{Depth, Unwrapped, Wanted, unwrap};
 use pagewell_device::testing::{pattern, read};
 use pagewell_device::{Device, RamDevice};
 
@@ -69,7 +69,7 @@ fn image(contents: &[u8], (hunk, unit): (usize, usize), tracks: &[String]) -> Ve
 
 fn opened(image: &[u8]) -> Unwrapped {
     let device = Arc::new(RamDevice::holding("x.chd", image));
-    unwrap(device, None, Depth::Open(&|_| {})).unwrap()
+    unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap()
 }
 
 #[track_caller]
@@ -116,7 +116,7 @@ fn the_data_track_of_a_disc_is_found() {
         ("MODE2", 0, "raw sectors of 2448 bytes, mode 2 form 1"),
     ] {
         let found = opened(&disc(kind, pregap));
-        let words = format!("CHD, hunks of 19584 bytes, {sectors}");
+        let words = format!("CHD, hunks of 19584 bytes, track 2, {sectors}");
         expect(&found, &volume(), &words);
     }
 }
@@ -140,7 +140,7 @@ fn what_claims_too_much_or_is_cut_off_is_refused_or_partly_read() {
     let good = disc("MODE1_RAW", 0);
     let refused = |image: &[u8]| {
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x", image));
-        let found = unwrap(device, None, Depth::Open(&|_| {}));
+        let found = unwrap(device, Wanted::default(), Depth::Open(&|_| {}));
         found.err().map(|error| error.to_string())
     };
     let mut bomb = good.clone();
@@ -158,7 +158,7 @@ fn what_claims_too_much_or_is_cut_off_is_refused_or_partly_read() {
     let data = volume();
     for length in (0..good.len()).step_by(1000) {
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x", &good[..length]));
-        let Ok(found) = unwrap(device, None, Depth::Open(&|_| {})) else {
+        let Ok(found) = unwrap(device, Wanted::default(), Depth::Open(&|_| {})) else {
             continue;
         };
         if !found.layers.is_empty() {
@@ -187,7 +187,7 @@ fn what_chdman_writes_is_read() {
         };
         assert!(output.status.success(), "{output:?}");
         let found = opened(&std::fs::read(at("x.chd")).unwrap());
-        let words = "CHD, hunks of 19584 bytes, raw sectors of 2448 bytes, mode 1";
+        let words = "CHD, hunks of 19584 bytes, track 1, raw sectors of 2448 bytes, mode 1";
         expect(&found, &data, words);
         assert_eq!(
             found.device.length_bytes(),
@@ -210,7 +210,7 @@ fn any_bytes_are_no_panic() {
                 image[at] = *value;
             }
             let device = Arc::new(RamDevice::holding("x", &image));
-            if let Ok(found) = unwrap(device, None, Depth::Open(&|_| {})) {
+            if let Ok(found) = unwrap(device, Wanted::default(), Depth::Open(&|_| {})) {
                 let length = found.device.length_bytes().min(100_000);
                 let _ = read(&*found.device, 0, usize::try_from(length).unwrap());
             }

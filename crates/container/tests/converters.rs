@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use pagewell_container::{Depth, Sheet, Unwrapped, unwrap};
+use pagewell_container::{Depth, Sheet, Unwrapped, Wanted, unwrap, unwrap_sheet};
 use pagewell_device::testing::{pattern, read};
 use pagewell_device::{Device, RamDevice};
 
@@ -102,9 +102,16 @@ fn nero(track: &[u8], sector_bytes: u16, mode: u16) -> Vec<u8> {
 
 /// What we show of an image, with the sheet of this name and text.
 fn shown(image: &[u8], sheet: Option<(&str, &[u8])>) -> Unwrapped {
-    let sheet = sheet.map(|(name, text)| Sheet::parse(name.as_bytes(), text).unwrap());
     let device: Arc<dyn Device> = Arc::new(RamDevice::holding("image", image));
-    unwrap(device, sheet.as_ref(), Depth::Open(&|_| {})).unwrap()
+    let (wanted, depth) = (Wanted::default(), Depth::Open(&|_| {}));
+    let found = match sheet {
+        Some((name, text)) => {
+            let sheet = Sheet::parse(name.as_bytes(), text).unwrap();
+            unwrap_sheet(&sheet, &|_| Ok(device.clone()), wanted, depth)
+        }
+        None => unwrap(device, wanted, depth),
+    };
+    found.unwrap()
 }
 
 #[track_caller]

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pagewell_container::{Depth, Unwrapped, unwrap};
+use pagewell_container::{Depth, Unwrapped, Wanted, unwrap};
 use pagewell_device::testing::{Faulty, pattern, read};
 use pagewell_device::{Device, Operation, RamDevice};
 
@@ -32,7 +32,7 @@ fn volume(length: usize) -> Vec<u8> {
 
 fn opened(image: &[u8]) -> Unwrapped {
     let device = Arc::new(RamDevice::holding("x", image));
-    unwrap(device, None, Depth::Open(&|_| {})).unwrap()
+    unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap()
 }
 
 /// A member of gzip.
@@ -143,7 +143,7 @@ fn a_look_reads_little_and_opening_reads_all_at_most_twice() {
         let below = Arc::new(below);
         let read = |depth: Depth<'_>| -> usize {
             below.seen.lock().unwrap().clear();
-            let found = unwrap(below.clone(), None, depth).unwrap();
+            let found = unwrap(below.clone(), Wanted::default(), depth).unwrap();
             assert_eq!(found.layers.len(), 1, "{words}");
             let seen = below.seen.lock().unwrap();
             seen.iter().map(|(_, _, bytes, _)| bytes).sum()
@@ -207,7 +207,7 @@ fn what_is_cut_off_is_read_up_to_there() {
     for (words, image) in all(&data) {
         for length in (1000..image.len()).step_by(image.len() / 12) {
             let device = Arc::new(RamDevice::holding("x", &image[..length]));
-            let Ok(found) = unwrap(device, None, Depth::Open(&|_| {})) else {
+            let Ok(found) = unwrap(device, Wanted::default(), Depth::Open(&|_| {})) else {
                 continue;
             };
             let count = found.device.length_bytes();
@@ -252,7 +252,7 @@ fn changed_bytes_are_errors_or_are_said() {
             let mut changed = image.clone();
             changed[at] ^= 0x55;
             let device = Arc::new(RamDevice::holding("x", &changed));
-            let Ok(found) = unwrap(device, None, Depth::Open(&|_| {})) else {
+            let Ok(found) = unwrap(device, Wanted::default(), Depth::Open(&|_| {})) else {
                 continue;
             };
             let length = usize::try_from(found.device.length_bytes()).unwrap();
@@ -274,7 +274,7 @@ fn errors_below_cost_what_they_touch() {
         let mut below = Faulty::new("x", image.len() as u64);
         below.ram = RamDevice::holding("x", &image);
         let below = Arc::new(below);
-        let found = unwrap(below.clone(), None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(below.clone(), Wanted::default(), Depth::Open(&|_| {})).unwrap();
         let middle = image.len() as u64 / 2;
         *below.bad.lock().unwrap() = vec![(Operation::Read, middle..middle + 1)];
         let (outcome, buffer) = read(&*found.device, 0, data.len());
@@ -304,7 +304,7 @@ fn a_bomb_is_refused_or_bounded() {
     let done = AtomicU64::new(0);
     let progress = |bytes: u64| done.store(bytes, Ordering::Relaxed);
     let device = Arc::new(RamDevice::holding("x", &image));
-    let found = unwrap(device, None, Depth::Open(&progress)).unwrap();
+    let found = unwrap(device, Wanted::default(), Depth::Open(&progress)).unwrap();
     assert_eq!(found.device.length_bytes(), 64 << 20);
     assert!(done.load(Ordering::Relaxed) > image.len() as u64 / 2);
     // A table that promises more than there can be.
@@ -385,7 +385,7 @@ fn any_bytes_are_no_panic() {
                 image[index] = *value;
             }
             let device = Arc::new(RamDevice::holding("x", &image));
-            if let Ok(found) = unwrap(device, None, Depth::Open(&|_| {})) {
+            if let Ok(found) = unwrap(device, Wanted::default(), Depth::Open(&|_| {})) {
                 let length = found.device.length_bytes().min(200_000);
                 let _ = read(&*found.device, 0, usize::try_from(length).unwrap());
             }

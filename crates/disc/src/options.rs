@@ -75,6 +75,8 @@ impl TreeName {
 pub struct DiscOptions {
     /// The tree; `None`: the one that lacks least of what the others have.
     pub tree: Option<TreeName>,
+    /// The track that it begins in, of an image with several; what opens its bytes takes it.
+    pub track: Option<usize>,
     /// The partition of a disk that it lies in, as Linux counts; what opens its bytes takes it.
     pub partition: Option<usize>,
     /// The session, of a disc of ISO 9660 that was written in several.
@@ -92,11 +94,16 @@ pub struct DiscOptions {
 }
 
 /// The options as they are written, and what they do.
-pub const OPTIONS: [(&str, &str); 11] = [
+pub const OPTIONS: [(&str, &str); 12] = [
     (
         "tree=auto|udf|rr|iso1999|joliet|iso",
         "Which tree of the image: by itself the one that lacks least of what the others have, and \
          of equal ones Rock Ridge, UDF, ISO 9660:1999, Joliet and plain ISO 9660, in this order.",
+    ),
+    (
+        "track=NUMBER",
+        "The track, of an image with several (.cue, .ccd, .toc, .mds, .gdi, .nrg, CHD), that the \
+         disc begins in: by itself the first with a disc, of a GD-ROM the first of its outer area.",
     ),
     (
         "partition=NUMBER",
@@ -144,6 +151,7 @@ impl DiscOptions {
         match name {
             "tree" if value == "auto" => self.tree = None,
             "tree" => self.tree = Some(word(&TREES, name, value)?),
+            "track" => self.track = Some(number(name, value)?),
             "partition" => self.partition = Some(number(name, value)?),
             "session" => self.session = session(value)?,
             "case" => self.case = word(&CASES, name, value)?,
@@ -246,6 +254,7 @@ mod tests {
         for (text, part) in [
             ("x?tree=hfs", "udf, rr, iso1999, joliet, iso"),
             ("x?case=", "auto, lower, upper, keep"),
+            ("x?track=one", "a number"),
             ("x?partition=sda1", "a number"),
             ("x?session=0", "from 1"),
             ("x?session=first", "from 1"),

@@ -12,7 +12,7 @@ use std::sync::{Arc, OnceLock};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use pagewell_cache::{Cache, CacheOptions};
-use pagewell_container::{Depth, Layer as Wrapping};
+use pagewell_container::{Depth, Layer as Wrapping, Wanted};
 use pagewell_device::Device;
 use pagewell_disk_tier::Tier;
 use pagewell_source_object::Writing;
@@ -296,13 +296,13 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Removes the layers around the image of a disc, in this partition if one is wanted, and
-    /// returns their names.
+    /// Takes off what is around the image of a disc that storage holds, up to what of it is wanted:
+    /// these layers.
     pub(crate) fn unwrap(
         &self,
         storage: &Storage,
         mut opened: storage::Opened,
-        partition: Option<usize>,
+        wanted: Wanted,
     ) -> anyhow::Result<(storage::Opened, Vec<String>)> {
         let mut files = Vec::new();
         let name = opened.device.name().to_owned();
@@ -317,7 +317,7 @@ impl Engine {
             bar.add(bytes.saturating_sub(done));
         };
         let depth = Depth::Open(&progress);
-        let whole = (opened.device, partition);
+        let whole = (opened.device, wanted);
         let contained = contained::unwrap(storage, whole, depth, |storage| {
             let opened = self.open(storage, false)?;
             beside.borrow_mut().extend(opened.files);

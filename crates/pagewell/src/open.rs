@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
-use pagewell_cache::DirtyLimit;
-use pagewell_container::volume;
+use pagewell_cache::{DirtyLimit, OpenOptions};
+use pagewell_container::{Wanted, volume};
 use pagewell_device::Device;
 use pagewell_disc::{Disc, DiscOptions};
 use pagewell_fs::FileSystem;
@@ -327,22 +327,29 @@ pub(crate) struct DiscBytes {
     pub layers: Vec<String>,
 }
 
-/// Opens the bytes of a disc image, in the partition if one is wanted.
+/// Opens the bytes of a disc image, in the track or the partition that these options name.
 pub(crate) fn disc_bytes(
     storage: &Storage,
-    partition: Option<usize>,
+    options: &DiscOptions,
     engine: &Engine,
 ) -> anyhow::Result<DiscBytes> {
-    let mut opened = engine.open(storage, false)?;
-    let cached = |opened: &storage::Opened| -> anyhow::Result<Bytes> {
-        Ok(Bytes::new(engine.cache()?.open(opened.device.clone())))
+    let wanted = Wanted {
+        track: options.track,
+        partition: options.partition,
     };
-    let mut bytes = cached(&opened)?;
+    let mut opened = engine.open(storage, false)?;
+    let cache = engine.cache()?;
+    let mut bytes = Bytes::new(cache.open(opened.device.clone()));
     let mut layers = Vec::new();
     // Through the cache: opening a plain image then finds these pages.
-    if partition.is_some() || !holds_volume(&bytes) {
-        (opened, layers) = engine.unwrap(storage, opened, partition)?;
-        bytes = cached(&opened)?;
+    if wanted.is_any() || !holds_volume(&bytes) {
+        (opened, layers) = engine.unwrap(storage, opened, wanted)?;
+        // What lies beside a sector in something else may be unreadable.
+        let by_sector = OpenOptions {
+            unit_bytes: Some(volume::SECTOR_BYTES),
+            ..cache.open_options()
+        };
+        bytes = Bytes::new(cache.open_with(opened.device.clone(), by_sector));
     }
     Ok(DiscBytes {
         bytes,
@@ -397,7 +404,7 @@ pub(crate) fn disc(
     (shown, purpose): (&str, Purpose),
     engine: &Engine,
 ) -> anyhow::Result<Opened> {
-    let image = disc_bytes(storage, options.partition, engine)?;
+    let image = disc_bytes(storage, options, engine)?;
     let disc = Disc::open(&image.bytes, engine.cache()?, options);
     let disc = disc.map_err(|error| no_disc(error, &image.bytes))?;
     for line in disc.notes(&with_options(shown)) {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use pagewell_container::{Depth, volume};
+use pagewell_container::{Depth, Wanted, volume};
 use pagewell_device::{Device, Engine, FileDevice, FileOptions};
 use pagewell_fs::source::OpenError;
 use pagewell_source_bytes::{Bytes, open_error};
@@ -53,7 +53,8 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     let name = device.name().to_owned();
     let beside = |storage: &Storage| Ok(open(storage.path()?)?);
     let storage = Storage::Path(path.to_owned());
-    match contained::unwrap(&storage, (device, None), Depth::Look, beside) {
+    let whole = (device, Wanted::default());
+    match contained::unwrap(&storage, whole, Depth::Look, beside) {
         Ok(contained) => recognise_device(&*contained.device),
         Err(Trouble::Unreadable(what)) => Ok(SourceKind::Unreadable(what)),
         Err(Trouble::Failed(error)) => Err(OpenError::new(&name, &error.to_string())),
@@ -75,8 +76,8 @@ fn recognise_device(device: &dyn Device) -> Result<SourceKind, OpenError> {
 }
 
 /// Endings of names that promise an image, also below that of a compression.
-const IMAGE_NAMES: [&str; 10] = [
-    "iso", "udf", "cue", "ccd", "mds", "mdf", "nrg", "cso", "zso", "chd",
+const IMAGE_NAMES: [&str; 12] = [
+    "iso", "udf", "cue", "ccd", "mds", "mdf", "gdi", "nrg", "cso", "zso", "dax", "chd",
 ];
 const COMPRESSED_NAMES: [&str; 3] = ["gz", "xz", "zst"];
 

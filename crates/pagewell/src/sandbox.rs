@@ -16,7 +16,7 @@ use crate::sandbox_arguments::Mode;
 use crate::source::Source;
 use crate::state;
 use crate::storage::Storage;
-use crate::storage::contained::file_of_sheet;
+use crate::storage::contained::files_of_sheet;
 
 /// Files that the server reads later, if they exist: of itself and of the machine, and those with
 /// which the C library finds a host or a time zone.
@@ -246,8 +246,8 @@ impl Paths {
     }
 
     fn add_image(&mut self, path: &Path, access: Access) {
-        if let Some(file) = file_of_sheet(path) {
-            self.add_file(&file, Access::Read);
+        for file in files_of_sheet(path).iter().filter(|file| file.exists()) {
+            self.add_file(file, Access::Read);
         }
         if path.symlink_metadata().is_ok() {
             return self.add_file(path, access);

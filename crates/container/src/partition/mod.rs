@@ -9,12 +9,13 @@ mod apple;
 mod gpt;
 mod mbr;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pagewell_device::Device;
 
 use crate::window::Window;
-use crate::{Error, Inside, Layer, Result, volume};
+use crate::{Inside, Result, Wanted, volume};
 
 /// Partitions of a table that are looked at; GPT has 128 as a rule.
 const PARTITIONS_MAX: usize = 128;
@@ -44,8 +45,11 @@ pub fn partitions(device: &dyn Device) -> Result<Vec<(&'static str, Vec<Partitio
     Ok(tables)
 }
 
-/// Opens the first partition with a volume.
-pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
+/// Opens the first partition with a volume, unless another one is wanted.
+pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
+    if wanted.partition.is_some() {
+        return Ok(None);
+    }
     let mut found: Vec<(&str, Partition)> = Vec::new();
     for (table, partitions) in partitions(&**device)? {
         for partition in partitions {
@@ -68,7 +72,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
             count => format!(" (and {} more)", count - 1),
         };
         let trouble = format!("has another disc{more}, which partition={number} shows");
-        inside.trouble = Some(trouble);
+        inside.troubles.push(trouble);
     }
     Ok(Some(inside))
 }
@@ -87,12 +91,12 @@ fn window(
     (Arc::new(window), words)
 }
 
-/// The bytes of the partition with this number, and it as a wrapping; of several tables that with
-/// a volume there, or else the first that has one of this number.
-///
-/// # Errors
-/// Those of reading, and of a disk without such a partition.
-pub fn partition(device: &Arc<dyn Device>, number: usize) -> Result<(Arc<dyn Device>, Layer)> {
+/// Opens the partition that is wanted, if the device has it; of several tables that with a volume
+/// there, or else the first that has one of this number.
+pub(crate) fn open_wanted(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
+    let Some(number) = wanted.partition else {
+        return Ok(None);
+    };
     let mut found = None;
     for (table, partitions) in partitions(&**device)? {
         let mut partitions = partitions.into_iter();
@@ -107,12 +111,26 @@ pub fn partition(device: &Arc<dyn Device>, number: usize) -> Result<(Arc<dyn Dev
             break;
         }
     }
-    let found = found.ok_or_else(|| {
-        let what = format!("a disk without a partition {number}");
-        Error::damaged(&**device, &what)
-    })?;
-    let (window, words) = window(device, found);
-    Ok((window, Layer(words)))
+    Ok(found.map(|found| {
+        wanted.partition = None;
+        let (window, words) = window(device, found);
+        Inside::new(window, words)
+    }))
+}
+
+/// What a device without the partition of this number is.
+pub(crate) fn without(device: &dyn Device, number: usize) -> String {
+    let tables = partitions(device).unwrap_or_default();
+    let all = tables.iter().flat_map(|(_, partitions)| partitions);
+    let numbers: BTreeSet<usize> = all.map(|it| it.number).collect();
+    let numbers: Vec<String> = numbers.iter().map(usize::to_string).collect();
+    match numbers.as_slice() {
+        [] => "an image without partitions".to_owned(),
+        there => format!(
+            "a disk without a partition {number} (it has {})",
+            there.join(", ")
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -140,7 +158,7 @@ mod tests {
 
     fn expect(disk: &[u8], words: &str) {
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", disk));
-        let found = unwrap(device, None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(device, Wanted::default(), Depth::Open(&|_| {})).unwrap();
         assert_eq!(found.layers[0].to_string(), words);
         let data = volume();
         assert_eq!(found.device.length_bytes(), data.len() as u64);
@@ -247,22 +265,30 @@ mod tests {
         mbr_entry(&mut disk, 1, 0x83, 1, 8);
         mbr_entry(&mut disk, 3, 0x17, second, sectors);
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", &disk));
-        let found = unwrap(device.clone(), None, Depth::Open(&|_| {})).unwrap();
+        let found = unwrap(device.clone(), Wanted::default(), Depth::Open(&|_| {})).unwrap();
         assert_eq!(
             found.troubles,
             ["has another disc, which partition=4 shows"]
         );
-        let (taken, layer) = partition(&device, 4).unwrap();
+        let taken = |number| {
+            let wanted = Wanted {
+                partition: Some(number),
+                ..Wanted::default()
+            };
+            unwrap(device.clone(), wanted, Depth::Open(&|_| {}))
+        };
+        let fourth = taken(4).unwrap();
         let at = u64::from(second) * 512;
-        assert_eq!(
-            layer.to_string(),
-            format!("partition 4 (MBR, at byte {at})")
-        );
-        assert!(read(&*taken, 0, volume().len()).1[..] == volume());
-        assert_eq!(partition(&device, 2).unwrap().0.length_bytes(), 8 * 512);
+        let words = format!("partition 4 (MBR, at byte {at})");
+        assert_eq!(fourth.layers[0].to_string(), words);
+        assert!(fourth.troubles.is_empty());
+        assert!(read(&*fourth.device, 0, volume().len()).1[..] == volume());
+        // One without a volume is what its reader makes of it.
+        assert_eq!(taken(2).unwrap().device.length_bytes(), 8 * 512);
         for number in [0, 3, 5, usize::MAX] {
-            let error = partition(&device, number).err().unwrap();
-            assert!(error.to_string().contains("without a partition"), "{error}");
+            let error = taken(number).err().unwrap().to_string();
+            let part = format!("a disk without a partition {number} (it has 1, 2, 4)");
+            assert!(error.ends_with(&part), "{error}");
         }
     }
 
@@ -274,7 +300,7 @@ mod tests {
         disk[32768..32774].copy_from_slice(b"\x01CD001");
         let device: Arc<dyn Device> = Arc::new(RamDevice::holding("disk", &disk));
         assert!(
-            unwrap(device, None, Depth::Open(&|_| {}))
+            unwrap(device, Wanted::default(), Depth::Open(&|_| {}))
                 .unwrap()
                 .layers
                 .is_empty()

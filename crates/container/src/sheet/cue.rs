@@ -1,61 +1,76 @@
 //! Cue sheets. Positions are frames from the beginning of a file, in which tracks follow each other
 //! with sectors of their own sizes; a track may begin with a pregap, from `INDEX 00` to `INDEX 01`.
+//!
+//! ```text
+//!  file      | index 1 of track 1      | index 0 of track 2 | index 1 of track 2
+//!  belongs   | track 1                 | no track           | track 2
+//! ```
+//!
+//! Sheets of several sessions say so in remarks (`REM SESSION 02`), and sheets of GD-ROMs where
+//! their outer area begins (`REM HIGH-DENSITY AREA`).
 
-use super::{Found, NO_DATA, TRACKS_MAX, frames, lines, number, quoted, split_word};
+use super::{Found, frames, lines, number, quoted, split_word};
 use crate::sector::Layout;
-use crate::track::Track;
+use crate::track::{Listed, Track};
+use crate::tracks::{HIGH_DENSITY_SECTOR, sectors_between_sessions};
 
 /// Of sound, and of sound with pictures beside it.
 const AUDIO_BYTES: u64 = 2352;
+/// The pregap of the first track of a session, which many sheets leave out.
+const PREGAP_SECTORS: u64 = 150;
 const NO_BYTES: &str = "has its data track in a file of sound";
 
 /// What was read up to a line.
 #[derive(Default)]
 struct Walk {
+    found: Found,
+    has_data_in_sound: bool,
+    /// The current file, and whether sectors are in it as they are.
     file: Option<(Vec<u8>, bool)>,
+    /// The current track, up to its index 1.
     number: usize,
-    /// Sectors of the current track, and of the one before it in this file.
-    sector_bytes: u64,
-    before_bytes: Option<u64>,
-    layout: Option<Layout>,
-    /// Where the last index is, in frames and bytes.
+    mode: Vec<u8>,
+    is_waiting: bool,
+    /// Where it begins in the file with its pregap, in frames.
+    begin: Option<u64>,
+    /// Where the last index is, in frames and bytes, and how long sectors behind it are.
     frame: u64,
     byte: u64,
-    found: Option<Found>,
+    sector_bytes: u64,
+    /// Where the next track lies on the disc: sectors that are in no file, and what is sure.
+    gap_sectors: u64,
+    session: u64,
+    next_session: u64,
+    sector: Option<u64>,
 }
 
 pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let mut walk = Walk::default();
-    let mut lines = lines(text);
-    for line in lines.by_ref() {
+    for line in lines(text) {
         let (word, rest) = split_word(line);
         match word.as_slice() {
-            b"FILE" if walk.found.is_some() => break,
             b"FILE" => walk.file(rest),
             b"TRACK" => walk.track(rest),
-            b"INDEX" if walk.index(rest)? => break,
+            b"INDEX" => walk.index(rest)?,
+            b"PREGAP" | b"POSTGAP" => {
+                let gap = frames(rest).unwrap_or_default();
+                walk.gap_sectors = walk.gap_sectors.saturating_add(gap);
+            }
+            b"REM" => walk.remark(rest),
             _ => {}
         }
     }
-    let mut found = walk.found.ok_or(NO_DATA)?;
-    let is_data = |line: &[u8]| {
-        let (word, rest) = split_word(line);
-        word == b"TRACK" && layout(split_word(rest).1).is_some()
-    };
-    let is_next = walk.number != found.number && walk.layout.is_some();
-    found.has_more = is_next || lines.any(is_data);
-    Ok(found)
-}
-
-/// How sectors are stored, by the mode of a track of data.
-fn layout(mode: &[u8]) -> Option<Layout> {
-    Layout::of_sector_bytes(sector_bytes(mode)?)
+    let has_data = walk.found.tracks.iter().any(|it| it.is_data);
+    match walk.has_data_in_sound && !has_data {
+        true => Err(NO_BYTES),
+        false => Ok(walk.found),
+    }
 }
 
 /// Of `MODE1/2352`.
 fn sector_bytes(mode: &[u8]) -> Option<u64> {
     let mode = mode.to_ascii_uppercase();
-    number(mode.strip_prefix(b"MODE")?.get(2..)?)
+    number(mode.strip_prefix(b"MODE")?.get(2..)?).filter(|bytes| *bytes > 0)
 }
 
 impl Walk {
@@ -64,60 +79,95 @@ impl Walk {
         let unquoted = || rest.split_at(last_space.unwrap_or(rest.len()));
         let (name, kind) = quoted(rest).unwrap_or_else(unquoted);
         let is_binary = kind.trim_ascii().eq_ignore_ascii_case(b"BINARY");
-        *self = Self {
-            file: Some((name.to_owned(), is_binary)),
-            ..Self::default()
-        };
+        self.file = Some((name.to_owned(), is_binary));
+        (self.frame, self.byte, self.sector_bytes) = (0, 0, 0);
+        self.begin = Some(0);
     }
 
     fn track(&mut self, rest: &[u8]) {
         let (number_word, mode) = split_word(rest);
-        self.before_bytes = (self.number != 0).then_some(self.sector_bytes);
         self.number = number(&number_word).map_or(0, |number| number as usize);
-        self.layout = layout(mode);
-        self.sector_bytes = sector_bytes(mode).unwrap_or(AUDIO_BYTES);
+        self.mode = mode.to_owned();
+        self.is_waiting = true;
     }
 
-    /// Takes an index; whether the data track is known with its end.
-    fn index(&mut self, rest: &[u8]) -> Result<bool, &'static str> {
+    fn remark(&mut self, rest: &[u8]) {
+        let (word, rest) = split_word(rest);
+        match word.as_slice() {
+            b"SESSION" => self.next_session = number(rest).unwrap_or_default(),
+            b"HIGH-DENSITY" => self.sector = Some(HIGH_DENSITY_SECTOR),
+            _ => {}
+        }
+    }
+
+    fn index(&mut self, rest: &[u8]) -> Result<(), &'static str> {
         let (index, position) = split_word(rest);
         let (Some(index), Some(frame)) = (number(&index), frames(position)) else {
             return Err("has an index that is no time");
         };
-        let each = self.before_bytes.take().unwrap_or(self.sector_bytes);
+        let own_bytes = sector_bytes(&self.mode).unwrap_or(AUDIO_BYTES);
+        // What is before the first track of a file are sectors of its own.
+        let each = if self.sector_bytes == 0 {
+            own_bytes
+        } else {
+            self.sector_bytes
+        };
         let step = frame.checked_sub(self.frame);
         let step = step.and_then(|step| step.checked_mul(each));
         let byte = step.and_then(|step| self.byte.checked_add(step));
         self.byte = byte.ok_or("has indices that go backwards")?;
         self.frame = frame;
-        if let Some(found) = self
-            .found
-            .as_mut()
-            .filter(|found| found.number != self.number)
-        {
-            found.track.length_bytes = self.byte.saturating_sub(found.track.start);
-            return Ok(true);
+        if !self.is_waiting {
+            return Ok(());
         }
-        let Some(layout) = self.layout.filter(|_| index == 1 && self.found.is_none()) else {
-            return Ok(false);
+        if self.begin.is_none() {
+            self.end_track();
+        }
+        self.sector_bytes = own_bytes;
+        let begin = *self.begin.get_or_insert(frame);
+        if index > 0 {
+            self.begin_track(own_bytes, frame - begin.min(frame));
+        }
+        Ok(())
+    }
+
+    /// The track before ends where the first index of the current one is.
+    fn end_track(&mut self) {
+        if let Some(before) = self.found.tracks.last_mut() {
+            before.track.length_bytes = self.byte.saturating_sub(before.track.start);
+        }
+    }
+
+    fn begin_track(&mut self, sector_bytes: u64, pregap: u64) {
+        self.is_waiting = false;
+        self.begin = None;
+        let layout = Layout::of_sector_bytes(sector_bytes);
+        let is_mode = self::sector_bytes(&self.mode).is_some() && layout.is_some();
+        let file = match &self.file {
+            Some((name, true)) => Some(self.found.file(name)),
+            _ => None,
         };
-        match &self.file {
-            Some((file, true)) if (1..=TRACKS_MAX).contains(&self.number) => {
-                self.found = Some(Found {
-                    file: file.clone(),
-                    track: Track {
-                        start: self.byte,
-                        length_bytes: u64::MAX,
-                        layout,
-                    },
-                    number: self.number,
-                    has_more: false,
-                });
-                Ok(false)
-            }
-            Some((_, false)) => Err(NO_BYTES),
-            _ => Ok(false),
+        self.has_data_in_sound |= is_mode && self.file.is_some() && file.is_none();
+        let mut gap = std::mem::take(&mut self.gap_sectors).saturating_add(pregap);
+        let before = self.session.max(1);
+        if before < self.next_session {
+            let between = sectors_between_sessions(before == 1);
+            gap = gap.max(PREGAP_SECTORS).saturating_add(between);
         }
+        self.session = before.max(self.next_session);
+        let stride = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
+        self.found.add(Listed {
+            number: self.number,
+            is_data: is_mode && file.is_some(),
+            file,
+            track: Track {
+                start: self.byte,
+                length_bytes: u64::MAX,
+                layout: layout.unwrap_or(Layout::RAW.with_stride(stride)),
+            },
+            sector: self.sector.take(),
+            gap_sectors: gap,
+        });
     }
 }
 
@@ -127,9 +177,12 @@ mod tests {
 
     fn track(text: &str) -> Result<(String, u64, u64, u64), &'static str> {
         let found = parse(b"x", text.as_bytes())?;
-        let track = found.track;
+        let first = found.tracks.iter().find(|track| track.is_data);
+        let first = first.ok_or("none")?;
+        let file = found.files[first.file.unwrap()].clone();
+        let track = first.track;
         let stride = track.layout.stride_bytes();
-        let file = String::from_utf8(found.file).unwrap();
+        let file = String::from_utf8(file).unwrap();
         Ok((file, track.start, track.length_bytes, stride))
     }
 
@@ -160,24 +213,55 @@ mod tests {
         );
     }
 
+    /// Numbers of tracks of data, and of each track its start, and its gap or place.
+    fn listed(text: &str) -> (Vec<usize>, Vec<(u64, u64)>) {
+        let tracks = parse(b"x", text.as_bytes()).ok().unwrap().tracks;
+        let data = tracks.iter().filter(|it| it.is_data);
+        let places = tracks.iter();
+        let places = places.map(|it| (it.track.start, it.sector.unwrap_or(it.gap_sectors)));
+        (data.map(|it| it.number).collect(), places.collect())
+    }
+
     #[test]
-    fn a_second_data_track_is_known() {
-        let one = "FILE \"a.bin\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00\n";
-        let has_more = |more: &str| parse(b"x", format!("{one}{more}").as_bytes()).ok().unwrap();
-        let has_more = |more: &str| has_more(more).has_more;
-        let music = "TRACK 02 AUDIO\nINDEX 01 00:09:00\n";
-        let data = "TRACK 03 MODE2/2352\nINDEX 01 00:19:00\n";
-        let file = "FILE \"b.bin\" BINARY\n";
-        assert!(!has_more("") && !has_more(music) && !has_more(&[file, music].concat()));
-        assert!(has_more(data) && has_more(&[music, data].concat()));
-        assert!(has_more(&[file, data].concat()) && has_more(&[file, music, data].concat()));
+    fn all_tracks_are_listed_with_what_lies_between_them() {
+        let one_file = "FILE \"a.bin\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00\n\
+                        POSTGAP 00:00:05\nTRACK 02 AUDIO\nPREGAP 00:02:00\nINDEX 01 00:01:00\n\
+                        TRACK 03 MODE2/2048\nINDEX 00 00:02:00\nINDEX 01 00:03:00\n\
+                        INDEX 02 00:03:01\nTRACK 04 MODE2/2324\nINDEX 01 00:04:00\n";
+        let third = 150 * 2352 + 75 * 2048;
+        let places = [
+            (0, 0),
+            (75 * 2352, 155),
+            (third, 75),
+            (third + 75 * 2048, 0),
+        ];
+        assert_eq!(listed(one_file), (vec![1, 3], places.to_vec()));
+        let track = |number: usize, kind: &str, more: &str| {
+            format!(
+                "FILE \"{number}.bin\" BINARY\nTRACK {number:02} {kind}\n{more}INDEX 01 00:02:00\n"
+            )
+        };
+        let data = "MODE1/2352";
+        let index_0 = "INDEX 00 00:00:00\n";
+        let sessions = [
+            "REM SESSION 01\n".to_owned() + &track(1, data, ""),
+            track(2, "AUDIO", index_0),
+            "REM SESSION 02\n".to_owned() + &track(3, data, ""),
+            "REM SESSION 03\n".to_owned() + &track(4, data, index_0),
+        ];
+        let start = 150 * 2352;
+        let gaps = [150, 150, 11_400, 6_900].map(|gap| (start, gap));
+        assert_eq!(listed(&sessions.concat()), (vec![1, 3, 4], gaps.to_vec()));
+        let outer = track(1, data, "") + "REM HIGH-DENSITY AREA\n" + &track(2, data, "");
+        let places = vec![(start, 150), (start, 45_000)];
+        assert_eq!(listed(&outer), (vec![1, 2], places));
     }
 
     #[test]
     fn sheets_without_data_say_so() {
         let audio = "FILE \"a.wav\" WAVE\nTRACK 01 AUDIO\nINDEX 01 00:00:00\n";
-        assert_eq!(track(audio), Err(NO_DATA));
-        assert_eq!(track(""), Err(NO_DATA));
+        assert_eq!(track(audio), Err("none"));
+        assert_eq!(track(""), Err("none"));
         let wave = audio.replace("AUDIO", "MODE1/2352");
         assert_eq!(track(&wave), Err(NO_BYTES));
         for times in [

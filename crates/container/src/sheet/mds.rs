@@ -4,15 +4,17 @@
 //!  header   16 "MEDIA DESCRIPTOR", 1 version; at 0x14 2 sessions; at 0x50 4 offset of sessions
 //!  session  24 bytes: at 0x0a 1 blocks; at 0x14 4 offset of its blocks
 //!  block    80 bytes: 1 mode, 1 subchannels; at 4 1 number of the track; at 0x10 2 sector size;
-//!           at 0x28 8 offset in the image
+//!           at 0x24 4 first sector; at 0x28 8 offset in the image
 //! ```
 //!
 //! (The layout is that which libmirage and cdemu read; there is no specification.)
 
-use super::{Found, NO_DATA, TRACKS_MAX};
+use super::Found;
+use super::ccd::end_where_the_next_begins;
 use crate::bytes::{u16_little, u32_little, u64_little};
 use crate::sector::Layout;
-use crate::track::Track;
+use crate::track::{Listed, Track};
+use crate::tracks::TRACKS_MAX;
 
 const SESSION_BYTES: usize = 24;
 const SESSIONS_MAX: usize = 99;
@@ -28,17 +30,18 @@ pub(super) fn parse(stem: &[u8], sheet: &[u8]) -> Result<Found, &'static str> {
         Some(1) => {}
         Some(_) => return Err("is a sheet of a later version of Alcohol 120%, which is not read"),
     }
-    let mut tracks = data_tracks(sheet).into_iter().flatten();
-    let (number, track) = tracks.next().ok_or(NO_DATA)?;
-    Ok(Found {
-        file: [stem, b".mdf"].concat(),
-        track,
-        number,
-        has_more: tracks.next().is_some(),
-    })
+    let mut found = Found::default();
+    let file = found.file(&[stem, b".mdf"].concat());
+    for block in blocks(sheet).into_iter().flatten() {
+        if let Some(track) = track(block, file) {
+            found.add(track);
+        }
+    }
+    end_where_the_next_begins(&mut found);
+    Ok(found)
 }
 
-fn data_tracks(sheet: &[u8]) -> Option<impl Iterator<Item = (usize, Track)>> {
+fn blocks(sheet: &[u8]) -> Option<impl Iterator<Item = &[u8]>> {
     let sessions = usize::from(u16_little(sheet, 0x14)?).min(SESSIONS_MAX);
     let first = u32_little(sheet, 0x50)? as usize;
     let sessions = sheet
@@ -50,21 +53,27 @@ fn data_tracks(sheet: &[u8]) -> Option<impl Iterator<Item = (usize, Track)>> {
         let at = u32_little(session, 0x14)? as usize;
         Some(sheet.get(at..)?.chunks_exact(BLOCK_BYTES).take(count))
     });
-    Some(blocks.flatten().filter_map(data_track))
+    Some(blocks.flatten())
 }
 
-fn data_track(block: &[u8]) -> Option<(usize, Track)> {
+fn track(block: &[u8], file: usize) -> Option<Listed> {
     let mode = block.first()? & MODE;
     let number = usize::from(*block.get(4)?);
-    if mode <= MODE_AUDIO || !(1..=TRACKS_MAX).contains(&number) {
-        return None;
-    }
-    let track = Track {
-        start: u64_little(block, 0x28)?,
-        length_bytes: u64::MAX,
-        layout: Layout::of_sector_bytes(u64::from(u16_little(block, 0x10)?))?,
-    };
-    Some((number, track))
+    let sector_bytes = u16_little(block, 0x10)?;
+    let layout = Layout::of_sector_bytes(u64::from(sector_bytes));
+    (1..=TRACKS_MAX).contains(&number).then_some(())?;
+    Some(Listed {
+        number,
+        is_data: mode > MODE_AUDIO && layout.is_some(),
+        file: Some(file),
+        track: Track {
+            start: u64_little(block, 0x28)?,
+            length_bytes: u64::MAX,
+            layout: layout.unwrap_or(Layout::RAW.with_stride(sector_bytes.into())),
+        },
+        sector: u32_little(block, 0x24).map(u64::from),
+        gap_sectors: 0,
+    })
 }
 
 #[cfg(test)]
@@ -84,6 +93,7 @@ mod tests {
             block[0] = *mode;
             block[4] = *point;
             block[0x10..0x12].copy_from_slice(&sector.to_le_bytes());
+            block[0x24..0x28].copy_from_slice(&(*start as u32 / 4).to_le_bytes());
             block[0x28..0x30].copy_from_slice(&start.to_le_bytes());
             sheet.extend(block);
         }
@@ -91,28 +101,34 @@ mod tests {
     }
 
     #[test]
-    fn the_first_data_track_is_found() {
+    fn tracks_are_listed() {
         let blocks = [
             (0xa9, 0xa0, 0, 0),
             (0xa9, 1, 2352, 0),
             (0xec, 2, 2448, 9000),
         ];
         let found = parse(b"x", &sheet(&blocks)).ok().unwrap();
-        assert_eq!(found.file, b"x.mdf");
-        assert_eq!((found.number, found.track.start), (2, 9000));
-        assert_eq!(found.track.layout, Layout::WITH_SUBCHANNELS);
+        assert_eq!(found.files, [b"x.mdf"]);
+        let listed = found.tracks.iter();
+        let listed: Vec<_> = listed
+            .map(|it| (it.number, it.is_data, it.track.start, it.sector))
+            .collect();
+        // The recipe has sectors that are a fourth of the offsets.
+        let expected = [(1, false, 0, Some(0)), (2, true, 9000, Some(2250))];
+        assert_eq!(listed, expected);
+        assert_eq!(found.tracks[0].track.length_bytes, 9000);
+        assert_eq!(found.tracks[1].track.layout, Layout::WITH_SUBCHANNELS);
         let dvd = parse(b"x", &sheet(&[(0x02, 1, 2048, 0)])).ok().unwrap();
-        assert_eq!(dvd.track.layout, Layout::COOKED);
-        let two = [(0xaa, 1, 2352, 0), (0xec, 2, 2352, 9000)];
-        assert!(!found.has_more && parse(b"x", &sheet(&two)).ok().unwrap().has_more);
-        assert!(parse(b"x", &sheet(&[(0xa9, 1, 2352, 0)])).is_err());
+        assert_eq!(dvd.tracks[0].track.layout, Layout::COOKED);
+        assert!(dvd.tracks[0].is_data && dvd.tracks[0].track.length_bytes == u64::MAX);
     }
 
     #[test]
     fn cut_sheets_are_errors() {
         let whole = sheet(&[(0xaa, 1, 2352, 0)]);
         for length in 0..whole.len() {
-            assert!(parse(b"x", &whole[..length]).is_err());
+            let found = parse(b"x", &whole[..length]);
+            assert!(found.is_ok_and(|found| found.tracks.is_empty()) || length < 17);
         }
         assert!(parse(b"x", &whole).is_ok());
     }

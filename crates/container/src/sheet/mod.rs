@@ -1,49 +1,47 @@
-//! Sheets: small files beside an image which say where its data track is.
+//! Sheets: small files beside an image which say where its tracks are.
 //!
 //! ```text
 //!  .cue  text   FILE "game.bin" BINARY | TRACK 01 MODE2/2352 | INDEX 01 00:00:00
 //!  .toc  text   TRACK MODE1_RAW | DATAFILE "game.bin"                    (cdrdao)
 //!  .ccd  text   [TRACK 1] | MODE=1 | INDEX 1=0, of the .img beside it    (CloneCD)
+//!  .gdi  text   3 45000 4 2352 track03.bin 0                             (GD-ROM)
 //!  .mds  binary tables, of the .mdf beside it                            (Alcohol 120%)
 //! ```
 //!
-//! A sheet names a file; only the last part of the name counts, as sheets keep paths of the machine
-//! on which they were written, and as a sheet must not lead elsewhere.
+//! A sheet names files; only the last part of a name counts, as sheets keep paths of the machine on
+//! which they were written, and as a sheet must not lead elsewhere.
 
 mod ccd;
 mod cue;
+mod gdi;
 mod mds;
 mod toc;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use pagewell_device::Device;
 
-use crate::track::Track;
-use crate::{Layer, Result};
+use crate::track::Listed;
+use crate::tracks::{self, TRACKS_MAX, Table};
+use crate::{Error, Inside, Result, Wanted};
 
 /// Longer files are no sheets: 99 tracks with their titles take a few kilobytes.
 pub const SHEET_BYTES_MAX: u64 = 1 << 20;
-/// The highest number of a track.
-const TRACKS_MAX: usize = 99;
 
-/// What a sheet says of the first data track.
+/// What a sheet says of the tracks of a disc, of which at least one is of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheet {
-    file: Vec<u8>,
-    track: Track,
-    /// Such as "cue sheet, track 1".
-    words: String,
-    has_more: bool,
+    files: Vec<Vec<u8>>,
+    tracks: Vec<Listed>,
+    title: &'static str,
 }
 
-/// What a parser finds: the name of a file, a track of it, its number, and whether another track
-/// of data follows.
+/// What a parser finds: the names of files, and tracks.
+#[derive(Default)]
 struct Found {
-    file: Vec<u8>,
-    track: Track,
-    number: usize,
-    has_more: bool,
+    files: Vec<Vec<u8>>,
+    tracks: Vec<Listed>,
 }
 
 /// What a sheet without a data track says.
@@ -55,12 +53,35 @@ type Parser = fn(&[u8], &[u8]) -> Result<Found, &'static str>;
 /// What stands behind the last dot of a name, what such a sheet is called, how it is parsed.
 type Kind = (&'static [u8], &'static str, Parser);
 
-const KINDS: [Kind; 4] = [
+const KINDS: [Kind; 5] = [
     (b"cue", "cue sheet", cue::parse),
     (b"ccd", "CloneCD sheet", ccd::parse),
     (b"toc", "cdrdao sheet", toc::parse),
     (b"mds", "Alcohol sheet", mds::parse),
+    (b"gdi", "GD-ROM sheet", gdi::parse),
 ];
+
+/// Opens the file beside a sheet that has this name, or says why not.
+pub type OpenBeside<'a> = dyn Fn(&[u8]) -> Result<Arc<dyn Device>, String> + 'a;
+
+impl Found {
+    /// The index of a file of this name.
+    fn file(&mut self, name: &[u8]) -> usize {
+        let there = self.files.iter().position(|it| it == name);
+        there.unwrap_or_else(|| {
+            self.files.push(name.to_owned());
+            self.files.len() - 1
+        })
+    }
+
+    /// Adds a track, unless there are more than a disc has.
+    fn add(&mut self, track: Listed) {
+        let is_number = (1..=TRACKS_MAX).contains(&track.number);
+        if is_number && self.tracks.len() < TRACKS_MAX {
+            self.tracks.push(track);
+        }
+    }
+}
 
 impl Sheet {
     /// Whether the name of a file is that of a sheet.
@@ -74,44 +95,81 @@ impl Sheet {
     /// # Errors
     /// What is wrong with it, in words that can follow its name.
     pub fn parse(name: &[u8], bytes: &[u8]) -> Result<Self, &'static str> {
-        let (stem, (_, kind, parse)) = kind(name).ok_or("has no name of a sheet")?;
-        let Found {
-            file,
-            track,
-            number,
-            has_more,
-        } = parse(stem, bytes)?;
-        let file = file.rsplit(|byte| b"/\\".contains(byte)).next();
-        let file = file.unwrap_or_default();
-        if matches!(file, b"" | b"." | b"..") || file.contains(&0) {
-            return Err("names no file");
+        let (stem, (_, title, parse)) = kind(name).ok_or("has no name of a sheet")?;
+        let Found { files, tracks } = parse(stem, bytes)?;
+        if !tracks.iter().any(|track| track.is_data) {
+            return Err(NO_DATA);
         }
+        let files = files.iter().map(|file| last_part(file));
+        let files: Option<_> = files.collect();
         Ok(Self {
-            file: file.to_owned(),
-            track,
-            words: format!("{kind}, track {number}"),
-            has_more,
+            files: files.ok_or("names no file")?,
+            tracks,
+            title,
         })
     }
 
-    /// The name of the file with the track, which is beside the sheet. Sheets are written where
+    /// What it is called.
+    pub(crate) fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// The names of the files with its tracks, which are beside the sheet. Sheets are written where
     /// capitals do not count.
-    #[must_use]
-    pub fn file(&self) -> &[u8] {
-        &self.file
+    pub fn files(&self) -> impl Iterator<Item = &[u8]> {
+        self.files.iter().map(Vec::as_slice)
     }
 
-    /// What it has besides the track that is shown, in words that can follow "it".
-    pub(crate) fn trouble(&self) -> Option<String> {
-        let trouble = "has another track of data, which is not shown";
-        self.has_more.then(|| trouble.to_owned())
+    /// The track that is wanted, or that is read by itself.
+    pub(crate) fn open(
+        &self,
+        open: &OpenBeside<'_>,
+        wanted: &mut Wanted,
+    ) -> Result<Option<Inside>> {
+        // Of several tracks in one file, which is opened once.
+        let opened = RefCell::new(vec![None; self.files.len()]);
+        let file = |index: usize| {
+            if let Some(Some(file)) = opened.borrow().get(index) {
+                return Ok(Arc::clone(file));
+            }
+            let file = self.file(index, open)?;
+            if let Some(slot) = opened.borrow_mut().get_mut(index) {
+                *slot = Some(file.clone());
+            }
+            Ok(file)
+        };
+        let table = Table {
+            title: self.title.to_owned(),
+            tracks: &self.tracks,
+            open_file: &file,
+        };
+        tracks::open(&table, wanted)
     }
 
-    /// The track, in that file.
-    pub(crate) fn open(&self, file: &Arc<dyn Device>) -> Result<(Arc<dyn Device>, Layer)> {
-        let (track, sectors) = self.track.open(file)?;
-        Ok((track, Layer(format!("{}, {sectors}", self.words))))
+    /// The file of the first track of data.
+    pub(crate) fn open_first(&self, open: &OpenBeside<'_>) -> Result<Arc<dyn Device>> {
+        let first = self.tracks.iter().find(|track| track.is_data);
+        let file = first.and_then(|track| track.file);
+        self.file(file.unwrap_or_default(), open)
     }
+
+    fn file(&self, index: usize, open: &OpenBeside<'_>) -> Result<Arc<dyn Device>> {
+        let name = self.files.get(index).map(Vec::as_slice).unwrap_or_default();
+        open(name).map_err(|cause| Error::Damaged {
+            device: self.title.to_owned(),
+            what: format!("{UNOPENED}{cause}"),
+        })
+    }
+}
+
+/// What comes before the reason why a file could not be opened.
+pub(crate) const UNOPENED: &str = "a sheet whose file cannot be opened: ";
+
+/// The last part of a path of any system; `None` where that is no name of a file.
+fn last_part(path: &[u8]) -> Option<Vec<u8>> {
+    let name = path.rsplit(|byte| b"/\\".contains(byte)).next()?;
+    let is_none = matches!(name, b"" | b"." | b"..") || name.contains(&0);
+    (!is_none).then(|| name.to_owned())
 }
 
 /// The name of a sheet up to its last dot, and its kind.
@@ -176,14 +234,22 @@ mod tests {
         ] {
             let cue = format!("FILE \"{written}\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00");
             let sheet = Sheet::parse(b"x.cue", cue.as_bytes());
-            let parsed = sheet.as_ref().map(Sheet::file).map_err(|_| ());
-            assert_eq!(parsed, file.map(str::as_bytes), "{written}");
+            let parsed = sheet.as_ref().map(|sheet| sheet.files().collect());
+            let expected = file.map(|file| vec![file.as_bytes()]);
+            assert_eq!(parsed.map_err(|_| ()), expected, "{written}");
         }
     }
 
     #[test]
     fn names_tell_sheets() {
-        for name in [&b"a.cue"[..], b"A.CUE", b"x.y.ccd", b".mds", b"t.Toc"] {
+        for name in [
+            &b"a.cue"[..],
+            b"A.CUE",
+            b"x.y.ccd",
+            b".mds",
+            b"t.Toc",
+            b"g.gdi",
+        ] {
             assert!(Sheet::is_name(name));
         }
         for name in [&b"a.bin"[..], b"cue", b"a.cue.bak", b""] {
@@ -196,7 +262,7 @@ mod tests {
         bolero::check!()
             .with_iterations(2000)
             .for_each(|bytes: &[u8]| {
-                for name in [&b"a.cue"[..], b"a.ccd", b"a.toc", b"a.mds"] {
+                for name in [&b"a.cue"[..], b"a.ccd", b"a.toc", b"a.mds", b"a.gdi"] {
                     let _ = Sheet::parse(name, bytes);
                 }
             });

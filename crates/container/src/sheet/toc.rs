@@ -2,47 +2,74 @@
 //! length in frames or bytes. `//` begins a remark. Other programs (cueconvert) write
 //! `FILE "NAME" START [LENGTH]` for data, too, as cdrdao has it for music: times count sectors.
 
-use super::{Found, NO_DATA, TRACKS_MAX, frames, lines, number, quoted, split_word};
+use super::{Found, frames, lines, number, quoted, split_word};
 use crate::sector::Layout;
-use crate::track::Track;
+use crate::track::{Listed, Track};
 
 /// Subchannels are behind each sector where the mode is followed by this.
 const SUBCHANNELS: [&[u8]; 2] = [b"RW", b"RW_RAW"];
 const SUBCHANNEL_BYTES: u64 = 96;
+/// A frame of music has so many samples.
+const SAMPLES: u64 = 588;
 
 pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
-    let mut layout = None;
-    let mut number_of_track = 0;
-    let mut lines = lines(text);
-    while let Some(line) = lines.next() {
+    let mut found = Found::default();
+    let (mut layout, mut number, mut gap_sectors) = (None, 0, 0u64);
+    for line in lines(text) {
         let (word, rest) = split_word(line);
         match word.as_slice() {
             b"TRACK" => {
                 layout = mode(rest);
-                number_of_track += 1;
+                number += 1;
             }
-            b"DATAFILE" | b"FILE" if number_of_track <= TRACKS_MAX => {
-                let Some(layout) = layout else {
-                    continue;
+            // What is in no file; the last word is how long it is.
+            b"ZERO" | b"SILENCE" | b"PREGAP" => {
+                let last = rest.rsplit(u8::is_ascii_whitespace).next();
+                let gap = last.and_then(frames).unwrap_or_default();
+                gap_sectors = gap_sectors.saturating_add(gap);
+            }
+            b"DATAFILE" | b"FILE" | b"AUDIOFILE" => {
+                let place = match layout {
+                    Some(layout) => {
+                        let (name, rest) = quoted(rest).ok_or("names no file")?;
+                        Some((found.file(name), track(layout, rest, word == b"FILE")))
+                    }
+                    None => None,
                 };
-                let (name, rest) = quoted(rest).ok_or("names no file")?;
-                return Ok(Found {
-                    file: name.to_owned(),
-                    track: track(layout, rest, word == b"FILE"),
-                    number: number_of_track,
-                    has_more: lines.any(is_data),
+                // What follows in the same track only takes room.
+                let is_first = found.tracks.last().is_none_or(|it| it.number != number);
+                found.add(Listed {
+                    number,
+                    is_data: is_first && place.is_some(),
+                    file: place.map(|(file, _)| file),
+                    track: place.map_or_else(|| music(rest), |(_, track)| track),
+                    sector: None,
+                    gap_sectors: std::mem::take(&mut gap_sectors),
                 });
             }
             _ => {}
         }
     }
-    Err(NO_DATA)
+    Ok(found)
 }
 
-/// Whether a line begins a track of data.
-fn is_data(line: &[u8]) -> bool {
-    let (word, rest) = split_word(line);
-    word == b"TRACK" && mode(rest).is_some()
+/// Music, of which only the length counts: the last word, in frames or samples.
+fn music(rest: &[u8]) -> Track {
+    let remark = rest.windows(2).position(|pair| pair == b"//");
+    let rest = rest.get(..remark.unwrap_or(rest.len())).unwrap_or_default();
+    let (_, words) = quoted(rest).unwrap_or((b"", rest));
+    let mut words = words.split(u8::is_ascii_whitespace);
+    let mut words = words.by_ref().filter(|word| !word.is_empty());
+    // The start, which is there always, and the length.
+    let length = words.nth(1);
+    let samples = |word: &[u8]| number(word).map(|samples| samples / SAMPLES);
+    let sectors = length.and_then(|word| frames(word).or_else(|| samples(word)));
+    let bytes = |sectors: u64| sectors.saturating_mul(Layout::RAW.stride_bytes());
+    Track {
+        start: 0,
+        length_bytes: sectors.map_or(u64::MAX, bytes),
+        layout: Layout::RAW,
+    }
 }
 
 fn mode(words: &[u8]) -> Option<Layout> {
@@ -99,9 +126,10 @@ mod tests {
     fn the_first_data_track_is_found() {
         let of = |text: &str| {
             let found = parse(b"x", text.as_bytes()).ok().unwrap();
-            let track = found.track;
+            let first = found.tracks.iter().find(|it| it.is_data).unwrap();
+            let track = first.track;
             let stride = track.layout.stride_bytes();
-            (found.number, track.start, track.length_bytes, stride)
+            (first.number, track.start, track.length_bytes, stride)
         };
         let one = "CD_ROM_XA\n\n// Track 1\nTRACK MODE2_RAW\nNO COPY\n\
                    DATAFILE \"a.bin\" 00:02:01 // length in bytes: 354,000\n";
@@ -114,9 +142,39 @@ mod tests {
         assert_eq!(of(as_music), (2, 300 * 2352, u64::MAX, 2352));
         let first = "TRACK MODE1_RAW\nFILE \"a.bin\" 0 00:04:33\n";
         assert_eq!(of(first), (1, 0, 333 * 2352, 2352));
-        let has_more = |text: &str| parse(b"x", text.as_bytes()).ok().unwrap().has_more;
-        assert!(!has_more(one) && !has_more(first) && has_more(&[first, first].concat()));
-        assert!(parse(b"x", b"CD_DA\nTRACK AUDIO\nFILE \"a.wav\" 0").is_err());
+        let music = parse(b"x", b"CD_DA\nTRACK AUDIO\nFILE \"a.wav\" 0")
+            .ok()
+            .unwrap();
+        assert!(music.tracks.iter().all(|it| !it.is_data));
         assert!(parse(b"x", b"TRACK MODE1\nDATAFILE a.bin").is_err());
+    }
+
+    #[test]
+    fn all_tracks_are_listed_with_what_lies_between_them() {
+        let text = "CD_ROM\nTRACK MODE1_RAW\nDATAFILE \"1.bin\" 00:04:00\n\
+                    TRACK AUDIO\nPREGAP 00:02:00\nAUDIOFILE \"2.wav\" 0 00:03:00 // x\n\
+                    FILE \"3.wav\" 0 5880\nTRACK MODE1\nZERO MODE1 00:00:05\n\
+                    DATAFILE \"1.bin\" #705600\nSTART 00:00:05\n";
+        let found = parse(b"x", text.as_bytes()).ok().unwrap();
+        assert_eq!(found.files, [b"1.bin"]);
+        let listed: Vec<_> = found
+            .tracks
+            .iter()
+            .map(|it| {
+                (
+                    it.number,
+                    it.is_data,
+                    it.gap_sectors,
+                    it.track.sectors(None),
+                )
+            })
+            .collect();
+        let expected = [
+            (1, true, 0, Some(300)),
+            (2, false, 150, Some(225)),
+            (2, false, 0, Some(10)),
+            (3, true, 5, None),
+        ];
+        assert_eq!(listed, expected);
     }
 }

@@ -173,6 +173,6 @@ fn found<R: Region>(stream: Stream<R>, words: String, error: Option<io::Error>) 
     Inside {
         device: Arc::new(Decoded::new(stream)),
         words,
-        trouble,
+        troubles: trouble.into_iter().collect(),
     }
 }

@@ -151,8 +151,7 @@ fn check(text: &OsStr, data: bool, engine: &Engine) -> anyhow::Result<CheckJson>
         bail!("{shown}: is a directory, and only disc images can be checked");
     }
     let violations = Arc::new(Violations::default());
-    let partition = source.disc_options.partition;
-    let image = open::disc_bytes(&source.storage, partition, engine)?;
+    let image = open::disc_bytes(&source.storage, &source.disc_options, engine)?;
     let place = (&image.bytes, engine.cache()?);
     let disc = Disc::noting(place, &source.disc_options, Some(violations.clone()));
     let disc = disc.map_err(|error| open::no_disc(error, &image.bytes))?;

@@ -1,8 +1,8 @@
 //! Images inside other things: the bytes of a volume without their wrappings.
 //!
-//! [`pagewell_container`] looks at the bytes. It cannot open the file that a sheet (`.cue` and the
-//! like) names, which lies beside the sheet: at a path of this machine in whatever case, on a
-//! server under exactly that name.
+//! [`pagewell_container`] looks at the bytes. What it cannot do is to open the files that a sheet
+//! (`.cue` and the like) names, which lie beside the sheet: at a path of this machine whatever
+//! their capitals, at a server under exactly that name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pagewell_base::files::folder_of;
-use pagewell_container::{Depth, Error, SHEET_BYTES_MAX, Sheet, Unwrapped};
+use pagewell_container::{Depth, Error, SHEET_BYTES_MAX, Sheet, Unwrapped, Wanted};
 use pagewell_device::{Device, read_exact};
 
 use super::Storage;
@@ -35,31 +35,26 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Takes the wrappings off storage whose bytes are `device`, from this partition on if one is
-/// wanted; `open` opens files beside it.
+/// Takes off the wrappings of storage whose bytes are `device`, up to what is wanted; `open` opens
+/// what is beside it.
 pub(crate) fn unwrap(
     storage: &Storage,
-    (device, partition): (Arc<dyn Device>, Option<usize>),
+    (device, wanted): (Arc<dyn Device>, Wanted),
     depth: Depth<'_>,
     open: impl Fn(&Storage) -> anyhow::Result<Arc<dyn Device>>,
 ) -> Result<Unwrapped, Trouble> {
-    if let Some(number) = partition {
-        let (device, layer) = pagewell_container::partition(&device, number)?;
-        let mut inside = pagewell_container::unwrap(device, None, depth)?;
-        inside.layers.insert(0, layer);
-        return Ok(inside);
-    }
     let name = storage.last_name();
     if !Sheet::is_name(&name) || device.length_bytes() > SHEET_BYTES_MAX {
-        return Ok(pagewell_container::unwrap(device, None, depth)?);
+        return Ok(pagewell_container::unwrap(device, wanted, depth)?);
     }
     let sheet = read_sheet(&name, &*device)?;
-    let beside = storage.beside(sheet.file());
-    let file = open(&beside).map_err(|error| {
-        let cause = error.root_cause();
-        Trouble::Unreadable(format!("a sheet whose file cannot be opened: {cause}"))
-    })?;
-    Ok(pagewell_container::unwrap(file, Some(&sheet), depth)?)
+    let open = |name: &[u8]| {
+        let opened = open(&storage.beside(name));
+        opened.map_err(|error| error.root_cause().to_string())
+    };
+    Ok(pagewell_container::unwrap_sheet(
+        &sheet, &open, wanted, depth,
+    )?)
 }
 
 fn read_sheet(name: &[u8], device: &dyn Device) -> Result<Sheet, Trouble> {
@@ -69,15 +64,18 @@ fn read_sheet(name: &[u8], device: &dyn Device) -> Result<Sheet, Trouble> {
     Sheet::parse(name, &bytes).map_err(|what| Trouble::Unreadable(format!("a sheet that {what}")))
 }
 
-/// The file that the sheet at a path names; `None` for another file.
-pub(crate) fn file_of_sheet(path: &Path) -> Option<PathBuf> {
-    let name = path.file_name()?.as_bytes();
-    let is_small = path.metadata().ok()?.len() <= SHEET_BYTES_MAX;
-    if !Sheet::is_name(name) || !is_small {
-        return None;
-    }
-    let sheet = Sheet::parse(name, &std::fs::read(path).ok()?).ok()?;
-    Some(beside_path(path, sheet.file()))
+/// The files that the sheet at a path names; none when it is no sheet.
+pub(crate) fn files_of_sheet(path: &Path) -> Vec<PathBuf> {
+    let files = || {
+        let name = path.file_name()?.as_bytes();
+        let is_small = path.metadata().ok()?.len() <= SHEET_BYTES_MAX;
+        if !Sheet::is_name(name) || !is_small {
+            return None;
+        }
+        let sheet = Sheet::parse(name, &std::fs::read(path).ok()?).ok()?;
+        Some(sheet.files().map(|file| beside_path(path, file)).collect())
+    };
+    files().unwrap_or_default()
 }
 
 /// The path of a file beside another one, in whatever case.

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::support::{Fixture, Serve, bytes, run_in, tool};
 
 /// The sectors of an image as a drive reads them: of these many bytes, in this mode.
-fn raw(image: &[u8], sector_bytes: usize, mode: u8) -> Vec<u8> {
+pub(crate) fn raw(image: &[u8], sector_bytes: usize, mode: u8) -> Vec<u8> {
     let mut raw = Vec::new();
     for data in image.chunks(2048) {
         let mut sector = Vec::new();

@@ -30,6 +30,7 @@ mod remote;
 mod sandbox;
 mod serving;
 mod support;
+mod tracks;
 mod unrecognised;
 mod watching;
 mod writing;
