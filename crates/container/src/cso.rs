@@ -1,4 +1,4 @@
-//! CSO and ZSO: images whose blocks are compressed each by itself.
+//! CSO, ZSO and DAX: images whose blocks are compressed each by itself.
 //!
 //! ```text
 //!  header 24 │ index: 4 bytes for each block, and one more │ block │ block │ ...
@@ -9,7 +9,14 @@
 //! means that the block is stored as it is; others are deflate (`CISO`) or LZ4 (`ZISO`). In version
 //! 2 a block that takes all its bytes is stored, and the flag means LZ4.
 //!
-//! (The formats are those that maxcso, PPSSPP and Open PS2 Loader write and read.)
+//! DAX, which is older, has blocks of 8192 bytes, all of zlib but those in areas that it lists:
+//!
+//! ```text
+//!  header 32 │ 4 bytes of offset for each block │ 2 of length │ areas: 4 first block, 4 blocks
+//!  "DAX\0", 4 length, 4 version, 4 areas (in version 1), 16 unused
+//! ```
+//!
+//! (The formats are those that maxcso, PPSSPP, Open PS2 Loader and DAX Creator write and read.)
 //!
 //! The blocks of a piece are fetched with one request, behind one for their part of the index.
 //! An entry that leads backwards or out of the file costs its block. The index has an entry for
@@ -22,7 +29,7 @@ use pagewell_base::pieces::Pieces;
 use pagewell_device::{Device, Error as DeviceError, Issuer, Result as DeviceResult};
 use rustix::io::Errno;
 
-use crate::bytes::{self, u32_little, u64_little};
+use crate::bytes::{self, u16_little, u32_little, u64_little};
 use crate::pool::{Decode, Decoded, KEPT_BYTES_MAX};
 use crate::{Error, Inside, Result, lz4};
 
@@ -35,12 +42,19 @@ const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 const SHIFT_MAX: u8 = 16;
 /// What one thread works on at a time, unless a block is longer.
 const PIECE_BYTES: u64 = 128 << 10;
+const DAX_MAGIC: &[u8] = b"DAX\0";
+const DAX_HEADER_BYTES: u64 = 32;
+const DAX_BLOCK_BYTES: u64 = 8192;
+/// DAX Creator writes at most 192.
+const DAX_AREAS_MAX: u32 = 4096;
+const DAX_AREA_BYTES: usize = 8;
 /// A longer block is kept, as requests may be for a part of it.
 const KEPT_FROM_BYTES: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Method {
     Deflate,
+    Zlib,
     Lz4,
 }
 
@@ -52,6 +66,8 @@ struct Blocks {
     method: Method,
     /// The flag means LZ4, not stored bytes.
     is_version_2: bool,
+    /// First blocks of areas of DAX, and the blocks behind them, that are stored as they are.
+    areas: Vec<(u64, u64)>,
     kept: Pieces<u64, Vec<u8>>,
 }
 
@@ -68,6 +84,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     let (kind, method) = match header.get(..4) {
         Some(b"CISO") => ("CSO", Method::Deflate),
         Some(b"ZISO") => ("ZSO", Method::Lz4),
+        Some(DAX_MAGIC) => return open_dax(device),
         _ => return Ok(None),
     };
     let damaged = |what: &str| Err(Error::damaged(&**device, format!("a {kind} image {what}")));
@@ -90,6 +107,7 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
         shift: *shift,
         method,
         is_version_2: *version == 2,
+        areas: Vec::new(),
         kept: Pieces::new(KEPT_BYTES_MAX, 1),
     };
     let entries = length_bytes.div_ceil(blocks.block_bytes).checked_add(1);
@@ -102,9 +120,50 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     Ok(Some(Inside::new(Arc::new(Decoded::new(blocks)), words)))
 }
 
+fn open_dax(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
+    let damaged = |what: &str| Err(Error::damaged(&**device, format!("a DAX image {what}")));
+    let header = bytes::read(&**device, 0, DAX_HEADER_BYTES as usize)?.unwrap_or_default();
+    let fields = [4, 8, 12].map(|at| u32_little(&header, at));
+    let [Some(length), Some(version), Some(areas)] = fields else {
+        return damaged("that ends in its header");
+    };
+    if version > 1 {
+        return damaged("of a version that is not read");
+    }
+    let areas = if version == 0 { 0 } else { areas };
+    if areas > DAX_AREAS_MAX {
+        return damaged("whose header is damaged");
+    }
+    let blocks = u64::from(length).div_ceil(DAX_BLOCK_BYTES);
+    let table = DAX_HEADER_BYTES + blocks * 6;
+    let Some(areas) = bytes::read(&**device, table, areas as usize * DAX_AREA_BYTES)? else {
+        return damaged("that ends in its index");
+    };
+    let area = |area: &[u8]| {
+        let first = u64::from(u32_little(area, 0)?);
+        Some((first, first + u64::from(u32_little(area, 4)?)))
+    };
+    let areas = areas.chunks_exact(DAX_AREA_BYTES).filter_map(area);
+    let blocks = Blocks {
+        below: device.clone(),
+        length_bytes: u64::from(length),
+        block_bytes: DAX_BLOCK_BYTES,
+        shift: 0,
+        method: Method::Zlib,
+        is_version_2: false,
+        areas: areas.collect(),
+        kept: Pieces::new(KEPT_BYTES_MAX, 1),
+    };
+    let words = format!("DAX, blocks of {DAX_BLOCK_BYTES} bytes");
+    Ok(Some(Inside::new(Arc::new(Decoded::new(blocks)), words)))
+}
+
 impl Blocks {
     /// Where these blocks are stored.
     fn stored(&self, first: u64, count: usize) -> Result<Vec<Stored>> {
+        if self.method == Method::Zlib {
+            return self.stored_of_dax(first, count);
+        }
         let at = HEADER_BYTES + first * ENTRY_BYTES;
         let length = (count + 1) * ENTRY_BYTES as usize;
         let index = bytes::read(&*self.below, at, length)?.unwrap_or_default();
@@ -120,6 +179,31 @@ impl Blocks {
             _ => None,
         });
         Ok(pairs.collect())
+    }
+
+    fn stored_of_dax(&self, first: u64, count: usize) -> Result<Vec<Stored>> {
+        let blocks = self.length_bytes.div_ceil(DAX_BLOCK_BYTES);
+        let table = |at: u64, each: u64| {
+            let at = DAX_HEADER_BYTES + at + first * each;
+            bytes::read(&*self.below, at, count * each as usize)
+        };
+        let offsets = table(0, 4)?.unwrap_or_default();
+        let lengths = table(blocks * 4, 2)?.unwrap_or_default();
+        let stored = |number: usize| {
+            let block = first + number as u64;
+            let start = u64::from(u32_little(&offsets, number * 4)?);
+            let flag = self
+                .areas
+                .iter()
+                .any(|(from, to)| (*from..*to).contains(&block));
+            let length = match flag {
+                true => self.bytes_of(block) as u64,
+                false => u64::from(u16_little(&lengths, number * 2)?),
+            };
+            let end = start + length;
+            Some(Stored { start, end, flag })
+        };
+        Ok((0..count).map_while(stored).collect())
     }
 
     /// Whether a block may take these bytes: incompressible ones grow a little, and are padded.
@@ -146,6 +230,9 @@ impl Blocks {
         let (Some(begin), Some(last)) = (sound.first(), sound.last()) else {
             return (made, damaged(0));
         };
+        if !sound.is_sorted_by(|block, next| block.end == next.start) {
+            return self.decode_each(first, count);
+        }
         let start = begin.start;
         let end = last.end.min(self.below.length_bytes());
         let length = end.saturating_sub(start) as usize;
@@ -206,7 +293,8 @@ impl Blocks {
         made.resize(before + wanted, 0);
         let target = made.get_mut(before..).unwrap_or_default();
         let is_made = match method {
-            Method::Deflate => inflate(block, target),
+            Method::Deflate => inflate(block, target, false),
+            Method::Zlib => inflate(block, target, true),
             Method::Lz4 => lz4::decompress(block, target).is_some(),
         };
         if !is_made {
@@ -226,9 +314,9 @@ impl Blocks {
     }
 }
 
-/// Fills the target from a stream of deflate.
-fn inflate(block: &[u8], target: &mut [u8]) -> bool {
-    let mut decoder = Decompress::new(false);
+/// Fills the target from a stream of deflate, or of zlib.
+fn inflate(block: &[u8], target: &mut [u8], is_zlib: bool) -> bool {
+    let mut decoder = Decompress::new(is_zlib);
     // What is behind the stream is padding; an error before its end leaves the target short.
     let _ = decoder.decompress(block, target, FlushDecompress::Finish);
     decoder.total_out() == target.len() as u64
@@ -278,7 +366,7 @@ impl Decode for Blocks {
 mod tests {
     use super::*;
     use crate::{Depth, Wanted, unwrap};
-    use miniz_oxide::deflate::compress_to_vec;
+    use miniz_oxide::deflate::{compress_to_vec, compress_to_vec_zlib};
     use pagewell_device::testing::{Faulty, pattern, read};
     use pagewell_device::{Operation, RamDevice};
 
@@ -377,6 +465,76 @@ mod tests {
                     buffer[..] == data[start..start + length],
                     "{words} {offset}"
                 );
+            }
+        }
+    }
+
+    /// Every third block is in an area that is stored, unless it is of version 0.
+    fn dax(data: &[u8], version: u32) -> Vec<u8> {
+        let (mut offsets, mut lengths, mut areas) = (Vec::new(), Vec::new(), Vec::new());
+        let mut body = Vec::new();
+        let blocks = data.len().div_ceil(8192) as u32;
+        let area_count = if version == 0 { 0 } else { blocks / 3 };
+        let start = 32 + blocks * 6 + area_count * 8;
+        for (number, block) in (0u32..).zip(data.chunks(8192)) {
+            offsets.extend((start + body.len() as u32).to_le_bytes());
+            let is_area = number % 3 == 2 && version > 0;
+            if is_area {
+                areas.extend([number, 1].map(u32::to_le_bytes).concat());
+            }
+            let stored = match is_area {
+                true => block.to_vec(),
+                false => compress_to_vec_zlib(block, 6),
+            };
+            lengths.extend((stored.len() as u16).to_le_bytes());
+            body.extend(stored);
+        }
+        let numbers = [data.len() as u32, version, area_count, 0, 0, 0, 0];
+        let header = [b"DAX\0", &numbers.map(u32::to_le_bytes).concat()[..]].concat();
+        [header, offsets, lengths, areas, body].concat()
+    }
+
+    #[test]
+    fn dax_is_read_in_both_versions() {
+        let data = volume(100 * 2048 + 2000);
+        for version in [0, 1] {
+            let good = dax(&data, version);
+            let found = opened(&good);
+            assert_eq!(found.layers[0].to_string(), "DAX, blocks of 8192 bytes");
+            assert_eq!(found.device.length_bytes(), data.len() as u64);
+            for (offset, length) in [(0, data.len()), (8191, 2), (40_000, 50_000)] {
+                let (outcome, bytes) = read(&*found.device, offset as u64, length);
+                assert_eq!(outcome.result, Ok(()));
+                assert!(bytes[..] == data[offset..][..length]);
+            }
+            // Blocks that lie in another order, and one that is nowhere.
+            let mut other = good.clone();
+            for byte in 0..4 {
+                other.swap(32 + 4 * 5 + byte, 32 + 4 * 6 + byte);
+            }
+            other[32 + 4 * 9 + 3] = 0xff;
+            let found = opened(&other);
+            let (outcome, bytes) = read(&*found.device, 0, 5 * 8192);
+            assert!(outcome.result.is_ok() && bytes[..] == data[..5 * 8192]);
+            assert!(read(&*found.device, 9 * 8192, 1).0.result.is_err());
+            assert_eq!(read(&*found.device, 10 * 8192, 8192).0.result, Ok(()));
+            for length in (0..good.len()).step_by(1000) {
+                let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x", &good[..length]));
+                let Ok(Some(found)) = open(&device) else {
+                    continue;
+                };
+                let (outcome, buffer) = read(&*found.device, 0, data.len());
+                let count = outcome.transferred_bytes;
+                assert!(outcome.result.is_err() && buffer[..count] == data[..count]);
+            }
+            for at in 4..200 {
+                let mut damaged = good.clone();
+                damaged[at] ^= 0xff;
+                let device: Arc<dyn Device> = Arc::new(RamDevice::holding("x", &damaged));
+                if let Ok(Some(found)) = open(&device) {
+                    let length = found.device.length_bytes().min(data.len() as u64) as usize;
+                    let _ = read(&*found.device, 0, length);
+                }
             }
         }
     }
