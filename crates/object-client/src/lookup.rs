@@ -5,11 +5,13 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::http;
 use reqsign_core::{CommandExecute, CommandOutput, Context, Env, FileRead, HttpSend};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::activity::Kind;
 use crate::location::Origin;
@@ -93,12 +95,20 @@ impl CommandExecute for Programs {
         program: &str,
         arguments: &[&str],
     ) -> reqsign_core::Result<CommandOutput> {
-        let mut command = std::process::Command::new(program);
-        command.args(arguments).stdin(std::process::Stdio::null());
-        let ran = tokio::task::spawn_blocking(move || command.output());
-        // A program that hangs holds one thread for such work, and no request.
-        let ran = tokio::time::timeout(PROGRAM_PATIENCE, ran).await;
-        let output = ran.map_err(failed)?.map_err(failed)?.map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().map_err(failed)?;
+        let number = Pid::from_child(&child);
+        let ran = tokio::task::spawn_blocking(move || child.wait_with_output());
+        let Ok(ran) = tokio::time::timeout(PROGRAM_PATIENCE, ran).await else {
+            // It would hold one of the few threads that also look up names of hosts.
+            let _ = kill_process(number, Signal::KILL);
+            return Err(failed(format_args!(
+                "{program}: no end within {PROGRAM_PATIENCE:?}"
+            )));
+        };
+        let output = ran.map_err(failed)?.map_err(failed)?;
         Ok(CommandOutput {
             status: output.status.code().unwrap_or(-1),
             stdout: output.stdout,
@@ -149,5 +159,36 @@ impl HttpSend for Requests {
         *response.status_mut() = head.status;
         *response.headers_mut() = head.headers;
         Ok(response)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_program_that_hangs_is_ended() {
+        let folder = tempfile::TempDir::new().expect("a folder");
+        let path = folder.path().join("number");
+        let script = format!("echo $$ > {}; exec sleep 1000", path.display());
+        let running = tokio::spawn(async move {
+            let ran = Programs.command_execute("sh", &["-c", &script]).await;
+            ran.is_err()
+        });
+        let until = std::time::Instant::now() + Duration::from_secs(30);
+        let number = loop {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            if let Some(number) = text.strip_suffix('\n') {
+                break number.to_owned();
+            }
+            assert!(std::time::Instant::now() < until, "it does not begin");
+            tokio::task::yield_now().await;
+        };
+        tokio::time::advance(PROGRAM_PATIENCE).await;
+        assert!(running.await.expect("an end"));
+        while Path::new("/proc").join(&number).exists() {
+            assert!(std::time::Instant::now() < until, "it runs on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
