@@ -9,7 +9,7 @@
 //! version comes at the end of a chain, and the last one prevails. Bound: [`ENTRIES_MAX`] versions,
 //! as in Linux, which also ends circles.
 
-use pagewell_fs::{Error, Result};
+use pagewell_fs::Result;
 use pagewell_source_bytes::Window;
 
 use super::entry::Entry;
@@ -85,7 +85,7 @@ impl Icb {
         let what = "a chain of entries that does not end";
         let position = found.map_or(0, |icb| icb.position);
         image.note(position, CLAUSE, what);
-        Err(Error::Io(image.fault(position, what).to_string()))
+        Err(image.fault(position, what))
     }
 
     pub(crate) fn entry(&self) -> Option<Entry<'_>> {

@@ -579,6 +579,9 @@ fn chains_that_do_not_end_cost_their_file_only() {
         let reply = fs.read(&call(&credentials), &id, offset, 8192);
         reply.map(|reply| (reply.payload.len(), reply.end_of_file))
     };
+    let lookup = fs.lookup(&call(&credentials), &fs.root(), b"chain");
+    let text = lookup.unwrap_err().to_string();
+    assert_eq!(text.matches("I/O error").count(), 1, "{text}");
     for name in [&b"own"[..], b"past", b"empty", b"far"] {
         assert_eq!(read(name, 0), Ok((BLOCK, false)), "what comes before");
         assert!(matches!(read(name, BLOCK as u64), Err(Error::Io(_))));
