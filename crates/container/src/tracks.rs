@@ -111,6 +111,9 @@ pub(crate) fn open(table: &Table<'_>, wanted: &mut Wanted) -> Result<Option<Insi
             None => Ok(None),
         };
     };
+    if !is_fit(&main) {
+        return Err(table.empty(main.number, &opened));
+    }
     let others: Vec<&Opened> = opened
         .iter()
         .filter(|it| it.number != main.number)
@@ -141,6 +144,19 @@ impl Table<'_> {
         };
         let data = data.join(", ");
         self.error(format!("a disc {what} (tracks of data: {data})"))
+    }
+
+    /// That the track that is wanted has no volume.
+    fn empty(&self, number: usize, opened: &[Opened]) -> Error {
+        let with = opened.iter().filter(|it| it.has_volume);
+        let with: Vec<String> = with.map(|it| it.number.to_string()).collect();
+        let with = match with.as_slice() {
+            [] => "no track has one".to_owned(),
+            with => format!("tracks with one: {}", with.join(", ")),
+        };
+        self.error(format!(
+            "a disc whose track {number} has no file system ({with})"
+        ))
     }
 
     /// That the track that is wanted could not be opened.
@@ -260,7 +276,7 @@ impl Opened {
         let more: Vec<String> = more.map(|it| it.number.to_string()).collect();
         let others_too = match more.as_slice() {
             [] => String::new(),
-            more => format!(" (a disc, too: {})", more.join(", ")),
+            more => format!(" (other tracks with a disc: {})", more.join(", ")),
         };
         if let (Some(first), false) = (more.first(), is_named) {
             let and_more = match more.len() {

@@ -132,7 +132,7 @@ fn a_later_session_has_what_earlier_ones_hold() {
     for sheet in sessions() {
         let found = opened(sheet, files, Some(3)).unwrap();
         let start = format!("from sector {SECOND} of its disc on, raw sectors of 2352 bytes");
-        assert!(words(&found)[0].contains(", track 3 (a disc, too: 1)"));
+        assert!(words(&found)[0].contains(", track 3 (other tracks with a disc: 1)"));
         assert!(words(&found)[0].contains(&start), "{:?}", found.layers);
         assert!(found.troubles.is_empty(), "{:?}", found.troubles);
         assert_eq!(
@@ -190,8 +190,8 @@ fn the_outer_area_of_a_gd_rom_is_read() {
         ("track05.iso", &last),
     ];
     let found = opened(("x.gdi", GDI), files, None).unwrap();
-    let said = "GD-ROM sheet, track 3 (a disc, too: 1) from sector 45000 of its disc on, raw \
-                sectors of 2352 bytes, mode 1";
+    let said = "GD-ROM sheet, track 3 (other tracks with a disc: 1) from sector 45000 of its disc \
+                on, raw sectors of 2352 bytes, mode 1";
     assert_eq!(words(&found), [said]);
     assert_eq!(found.troubles, ["has another disc, which track=1 shows"]);
     assert_eq!(found.device.length_bytes(), 45_350 * 2048);
@@ -216,7 +216,15 @@ fn the_outer_area_of_a_gd_rom_is_read() {
 #[test]
 fn tracks_that_are_not_there_are_errors_that_name_those_that_are() {
     let (one, three) = (raw(&volume(0, 40)), raw(&volume(45_000, 150)));
-    let files: Files<'_> = &[("track01.bin", &one), ("track 03.bin", &three)];
+    let with_last: Files<'_> = &[
+        ("track01.bin", &one),
+        ("track 03.bin", &three),
+        ("track05.iso", &[1; 500_000]),
+    ];
+    let files = &with_last[..2];
+    let error = opened(("x.gdi", GDI), with_last, Some(5)).err().unwrap();
+    let part = "a disc whose track 5 has no file system (tracks with one: 1, 3)";
+    assert!(error.contains(part), "{error}");
     let error = |track| opened(("x.gdi", GDI), files, Some(track)).err().unwrap();
     let there = "(tracks of data: 1, 3, 5)";
     for number in [0, 6, usize::MAX] {

@@ -11,8 +11,9 @@ use crate::pool::Decoded;
 use crate::{Error, Inside, Result, bytes};
 
 /// As much as a reader needs to tell whether there is a volume: its first descriptors, and the
-/// anchor of UDF in sector 256, behind a pregap of 150 sectors of 2448 bytes.
-const PREFIX_BYTES: u64 = 1 << 20;
+/// anchor of UDF in sector 256, behind a pregap of 150 sectors of 2448 bytes, or in the first
+/// partition of a disk, which begins at 1 MiB as a rule.
+const PREFIX_BYTES: u64 = (3 << 19) + (64 << 10);
 
 /// A format of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
