@@ -165,6 +165,7 @@ impl<'a> Names<'a> {
             if let Some(marks) = marks.filter(|_| self.tree().has_metadata()) {
                 file.set(marks, true);
             }
+            self.writer.note_again(&node);
             note_made(&node, Found::File(NOTHING), false);
         }
         drop(alone);

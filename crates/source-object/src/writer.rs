@@ -206,6 +206,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Notes it again, now that it has them: a commit may have settled it in between.
+    pub(super) fn note_again(&self, node: &Arc<Node>) {
+        self.changed.note(node, true);
+    }
+
     /// Makes an object of the file that takes most of a nearly full staging folder, so that it
     /// needs no place there.
     fn make_room(&self, call: &Call<'_>) -> Result<()> {
@@ -272,6 +277,7 @@ impl Writer {
             let of = (node.key(), self.tree.data());
             let mut changed = 0;
             let written = file.write(of, (offset, data), call.may_block, &mut changed);
+            self.note_again(node);
             if call.may_block && written == Err(Error::WouldBlock) {
                 return Err(Error::TryLater);
             }
@@ -470,6 +476,7 @@ impl Writer {
                 self.note_changed(call, node)?;
                 let alone = file.hold_to_send();
                 let set = file.set_length(node.key(), self.tree.data(), size);
+                self.note_again(node);
                 drop(alone);
                 set.map_err(|error| self.refused(error))?;
             }
@@ -483,6 +490,9 @@ impl Writer {
                 node.set(marks);
             }
             file.set(marks, is_kept);
+            if is_kept {
+                self.note_again(node);
+            }
         }
         if self.is_at_once && (attributes.size.is_some() || is_kept) {
             self.commit(node)?;

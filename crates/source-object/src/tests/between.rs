@@ -188,6 +188,33 @@ fn an_object_whose_answer_was_lost_is_known_once_it_is_found() {
 }
 
 #[test]
+fn what_is_cut_off_behind_a_commit_is_sent() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Arc::new(Gateway::open(&store, &folder, MOUNT));
+    let id = gateway.create("a").unwrap();
+    gateway.write(&id, 0, b"bytes").unwrap();
+    let (cutter, cut) = (gateway.clone(), Arc::new(Mutex::new(None)));
+    let begun = cut.clone();
+    store.hook(move |number, _| {
+        if number == 0 {
+            let cutter = cutter.clone();
+            let thread = std::thread::spawn(move || cutter.cut(&id, 1));
+            *begun.lock().unwrap() = Some(thread);
+            // Until it waits for the commit.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        Fault::None
+    });
+    store.asked();
+    gateway.commit(&id).unwrap();
+    let thread = cut.lock().unwrap().take().unwrap();
+    thread.join().unwrap().unwrap();
+    store.unhook();
+    gateway.files.finish(Finish::Sync).unwrap();
+    assert_eq!(store.bytes("a").unwrap(), b"b");
+}
+
+#[test]
 fn what_is_written_while_a_file_is_moved_waits() {
     let (store, folder) = (store(), TempDir::new().unwrap());
     let gateway = Arc::new(Gateway::open(&store, &folder, MOUNT));
