@@ -155,8 +155,13 @@ impl WholeObjects for Bucket {
                 _ => batch::delete(self, keys).await?,
             };
             for key in keys.iter().filter(|key| !gone.contains(*key)) {
-                if let Err(error) = self.delete(key, &Condition::Always).await {
-                    left.push((key.clone(), error.to_string()));
+                match self.delete(key, &Condition::Always).await {
+                    Ok(()) => {}
+                    // The others would end in the same way.
+                    Err(error @ (Error::Unreachable(_) | Error::TryLater(_))) => {
+                        return Err(error);
+                    }
+                    Err(error) => left.push((key.clone(), error.to_string())),
                 }
             }
         }

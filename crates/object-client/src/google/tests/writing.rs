@@ -170,6 +170,20 @@ async fn many_objects_go_by_a_hundred() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn deletes_of_many_objects_end_with_the_first_that_finds_no_server() {
+    let (server, script) = server();
+    let bucket = bucket_of(&script, "");
+    let mut faults = vec![Some(Fault::Refused(404, "notFound"))];
+    faults.resize_with(200, || Some(Fault::Refused(503, "backendError")));
+    server.lock().faults.extend(faults);
+    let keys: Vec<String> = (0..50).map(|number| number.to_string()).collect();
+    let began = tokio::time::Instant::now();
+    let ended = bucket.delete_many(&keys).await;
+    assert!(matches!(ended, Err(Error::TryLater(_))), "{ended:?}");
+    assert!(began.elapsed() < Duration::from_secs(100));
+}
+
 async fn parts_of(bucket: &Bucket, upload: &Upload, count: u32) -> Vec<Part> {
     let mut parts = Vec::new();
     for number in 1..=count {
