@@ -216,7 +216,7 @@ impl Copier {
         into: (&Entry, &[u8]),
     ) -> anyhow::Result<()> {
         if !entry.attributes.file_type.is_directory() {
-            anyhow::bail!("{}: has no name to copy it to", place.shown());
+            anyhow::bail!("{}: has no name of its own: name the copy", place.shown());
         }
         let (into, label) = into;
         let terms = &self.hand.terms;

@@ -59,12 +59,12 @@ case $server in
     unfs3)
         rpcbind -f >"$scratch/rpcbind.log" 2>&1 &
         started+=($!)
-        wait_until 5 $! listens 111 || die 'rpcbind fails'
+        wait_until 60 $! listens 111 || die 'rpcbind fails'
         printf '%s 127.0.0.1(%s,no_root_squash,insecure)\n' "$scratch/tree" rw "$scratch/fixed" ro \
             >"$scratch/exports"
         "$UNFSD" -d -e "$scratch/exports" -i "$scratch/unfsd.pid" >"$scratch/unfsd.log" 2>&1 &
         started+=($!)
-        wait_until 10 $! listens 2049 || die 'unfs3 does not start'
+        wait_until 60 $! listens 2049 || die 'unfs3 does not start'
         rows "$scratch/tree" "$scratch/tree" dir "$@"
         rows "$scratch/fixed" "$scratch/fixed" fixed "$@"
         ;;

@@ -145,7 +145,10 @@ fn standard_input_and_pipes_are_copied() {
     assert_eq!(fs::metadata(&copy).unwrap().len(), 0);
     let directory = fed(&["cp", "-", fixture.path().to_str().unwrap()], b"abc");
     assert_eq!(directory.code, Some(1));
-    assert_eq!(directory.err, "pagewell: -: has no name to copy it to\n");
+    assert_eq!(
+        directory.err,
+        "pagewell: -: has no name of its own: name the copy\n"
+    );
     // Over the beginning of a disk image, of which nothing else changes.
     fs::write(place("disk"), [7; 5000]).unwrap();
     let disk = format!("image:{}", place("disk").display());
