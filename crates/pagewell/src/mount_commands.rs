@@ -55,7 +55,13 @@ pub(crate) fn for_export(
     };
     let locks = locks && transport == "tcp" && !ip.is_loopback();
     let without = |option: &'static str| if locks { "" } else { option };
-    let place = quoted(&format!("{host}:{export}"));
+    let place = format!("{host}:{export}");
+    // Its shell has double quotes alone.
+    let windows_place = match place.contains(' ') {
+        true => format!("\"{place}\""),
+        false => place.clone(),
+    };
+    let place = quoted(&place);
     let ports = format!("port={port},mountport={port}");
     let mut text = String::new();
     let unix = |without_locks, directory| {
@@ -73,7 +79,7 @@ pub(crate) fn for_export(
         ),
         (
             "Windows",
-            format!("mount -o anon{windows} {place} Z:  (needs --register)"),
+            format!("mount -o anon{windows} {windows_place} Z:  (needs --register)"),
         ),
     ] {
         // Writing to a String cannot fail.
@@ -82,9 +88,9 @@ pub(crate) fn for_export(
     text
 }
 
-/// `text` as one word of a shell.
+/// `text` as one word of a shell; zsh refuses brackets that match no file.
 pub(crate) fn quoted(text: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:.-_[]~+@%,".contains(&byte);
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/:.-_~+@%,".contains(&byte);
     if text.bytes().all(plain) {
         text.to_owned()
     } else {
@@ -106,7 +112,7 @@ mod tests {
         assert!(text.contains(linux), "{text}");
         let text = for_export("[::1]:1".parse().unwrap(), "/", "host", false);
         assert!(
-            text.contains("proto=tcp6") && text.contains(" [::1]:/ "),
+            text.contains("proto=tcp6") && text.contains(" '[::1]:/' "),
             "{text}"
         );
         let text = for_export("0.0.0.0:1".parse().unwrap(), "/it's", "host", false);
@@ -115,7 +121,10 @@ mod tests {
         let text = for_export("0.0.0.0:1".parse().unwrap(), "/", "host", true);
         assert!(!text.contains("nolock"), "{text}");
         let text = for_export("[fe80::1%1]:1".parse().unwrap(), "/", "host", true);
-        assert!(text.contains(" [fe80::1%lo]:/ "), "{text}");
+        assert!(text.contains(" '[fe80::1%lo]:/' "), "{text}");
+        let text = for_export("127.0.0.1:1".parse().unwrap(), "/a b", "host", false);
+        assert!(text.contains(" '127.0.0.1:/a b' /mnt"), "{text}");
+        assert!(text.contains(" \"127.0.0.1:/a b\" Z:"), "{text}");
         let text = for_export("[fd00::1]:1".parse().unwrap(), "/", "host", true);
         assert_eq!(text.matches("nolock").count(), 4, "{text}");
     }
