@@ -114,10 +114,14 @@ pub(super) fn mount_all(arguments: &MountArguments) -> anyhow::Result<Outcome> {
             continue;
         }
         let words = std::env::args_os().skip(1).filter(|word| word != "--all");
-        let status = Command::new(&program).args(words).arg(place).status();
-        let status = status.with_context(|| program.display().to_string())?;
-        // The process has said what was wrong.
-        failures += u64::from(!status.success());
+        match Command::new(&program).args(words).arg(place).status() {
+            // The process has said what was wrong.
+            Ok(status) => failures += u64::from(!status.success()),
+            Err(error) => {
+                report(&format!("{}: {error}", program.display()));
+                failures += 1;
+            }
+        }
     }
     Ok(Outcome::from_failures(failures))
 }
