@@ -25,7 +25,7 @@ use super::writer::{FILE_BYTES_MAX, Writer};
 
 /// How long a front may keep replies, at most: asking again costs no request.
 const KEPT_FOR_MAX: Duration = Duration::from_secs(1);
-/// Bytes of the longest target of a symbolic link (PATH_MAX).
+/// Bytes of a target of a symbolic link are fewer (PATH_MAX).
 const TARGET_BYTES_MAX: u32 = 4096;
 /// Shown for a bucket, which has no size.
 const BYTES_TOTAL: u64 = 1 << 50;
@@ -193,6 +193,8 @@ impl FileSystem for ObjectFileSystem {
         let mut target = vec![0; read.payload.len()];
         let copied = read.payload.copy_to(&mut target, call.may_block)?;
         target.truncate(copied);
+        // Others made it.
+        Error::NameTooLong.when(copied >= TARGET_BYTES_MAX as usize)?;
         Ok((target, attributes))
     }
 

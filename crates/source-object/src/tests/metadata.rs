@@ -100,6 +100,22 @@ fn links_and_devices_are_objects_that_metadata_tells_from_files() {
 }
 
 #[test]
+fn a_target_of_others_that_is_too_long_is_refused_and_not_cut() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let link = vec![("mode".to_owned(), b"41471".to_vec())];
+    store.place("long", &[b'x'; 4095], &link);
+    store.place("longer", &[b'x'; 4096], &link);
+    let gateway = Gateway::open(&store, &folder, METADATA);
+    let read = |name| {
+        let id = gateway.find(name).unwrap();
+        let read = gateway.files.read_link(&gateway.call(), &id);
+        read.map(|(target, _)| target.len())
+    };
+    assert_eq!(read("long"), Ok(4095));
+    assert_eq!(read("longer"), Err(Error::NameTooLong));
+}
+
+#[test]
 fn without_metadata_a_mode_goes_with_the_bytes_and_is_shown_where_it_was_set() {
     let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
     let gateway = Gateway::open(&store, &folder, MOUNT);
