@@ -26,7 +26,8 @@ const LINKS_MAX: usize = 40;
 /// Of one read; the largest preferred size of the server, so both fronts make the same requests.
 pub const READ_BYTES: u32 = 1 << 20;
 
-/// Of one directory, in about 1 GiB of memory: a server could list without end.
+/// Of one directory, or of those above each other in a walk, in about 1 GiB of memory: a server
+/// could list without end.
 const NAMES_MAX: usize = 4 << 20;
 
 /// A file system and its user.

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use pagewell_fs::{Entry, Error, FileId, FileType};
 
-use crate::{Listed, Names, Tree};
+use crate::{Listed, NAMES_MAX, Names, Tree};
 
 use ahead::Ahead;
 
@@ -72,6 +72,8 @@ pub struct Preparation {
 struct Frame {
     entry: Entry,
     path_length: usize,
+    /// Names that it holds of those that a walk may.
+    names: usize,
     rest: std::vec::IntoIter<Listed>,
     /// How many of the rest are being read.
     read_ahead: usize,
@@ -121,6 +123,7 @@ pub fn walk<E>(
             ahead: (preparation.listers > 0).then(|| Ahead::new(scope, tree, preparation.listers)),
             reads_files: preparation.reads_files,
             visits: HashMap::new(),
+            names_left: NAMES_MAX,
             stack: Vec::new(),
         };
         walk.run(start, visit)
@@ -132,6 +135,8 @@ struct Walk<'a, 'scope, 'env> {
     ahead: Option<Ahead<'scope, 'env>>,
     reads_files: bool,
     visits: HashMap<FileId, u32>,
+    /// How many more the directories above each other may have, together.
+    names_left: usize,
     stack: Vec<Frame>,
 }
 
@@ -149,7 +154,7 @@ impl Walk<'_, '_, '_> {
                 frame.read_ahead(self.tree);
             }
             let Some(listed) = frame.rest.next() else {
-                self.stack.pop();
+                self.names_left += self.stack.pop().map_or(0, |frame| frame.names);
                 if !self.stack.is_empty() {
                     visit(Step::Leave(&path))?;
                 }
@@ -198,9 +203,12 @@ impl Walk<'_, '_, '_> {
             let reason = format!("{} names that cannot be used are left out", names.unusable);
             visit(Step::Failed(path, Error::Io(reason)))?;
         }
+        let held = names.listed.len().min(self.names_left);
+        self.names_left -= held;
         self.stack.push(Frame {
             entry,
             path_length: path.len(),
+            names: held,
             rest: names.listed.into_iter(),
             read_ahead: 0,
         });
@@ -242,6 +250,9 @@ impl Walk<'_, '_, '_> {
         if self.visits.len() >= DIRECTORIES_MAX {
             return refuse("there are too many directories");
         }
+        if self.names_left == 0 {
+            return refuse("the directories above it have too many names");
+        }
         let count = self.visits.entry(directory.id).or_insert(0);
         *count += 1;
         if *count > VISITS_MAX {
@@ -249,7 +260,7 @@ impl Walk<'_, '_, '_> {
         }
         match listed {
             Some(names) => Ok(names),
-            None => self.tree.list(&directory.id, false),
+            None => self.tree.list_up_to(&directory.id, false, self.names_left),
         }
     }
 }

@@ -196,6 +196,40 @@ fn a_tree_that_multiplies_is_walked_in_bounded_time() {
 }
 
 #[test]
+fn directories_above_each_other_have_so_many_names_together() {
+    let graph = Graph(vec![
+        vec![("a", 1), ("b", 2), ("c", 3)],
+        vec![("f", 9), ("g", 9), ("h", 9)],
+        vec![("f", 9), ("g", 9), ("h", 9)],
+        vec![("d", 4), ("f", 9)],
+        vec![("f", 9), ("g", 9)],
+    ]);
+    let tree = Tree::new(Arc::new(graph));
+    let walk = Walk {
+        tree: &tree,
+        ahead: None,
+        reads_files: false,
+        visits: HashMap::new(),
+        names_left: 6,
+        stack: Vec::new(),
+    };
+    let mut failed = Vec::new();
+    let mut objects = 0;
+    let walked = walk.run(&tree.root().unwrap(), &mut |step| -> Result<Next> {
+        match step {
+            Step::Failed(path, error) => failed.push((path.to_vec(), error)),
+            Step::Object(..) => objects += 1,
+            _ => {}
+        }
+        Ok(Next::Go)
+    });
+    assert_eq!(walked, Ok(()));
+    let too_many = Error::Io("the directory has more than 1 names".to_owned());
+    assert_eq!(failed, [(b"c/d".to_vec(), too_many)]);
+    assert_eq!(objects, 7);
+}
+
+#[test]
 fn a_directory_has_so_many_names_and_each_once() {
     let names = vec![("a", 9), ("b", 9), ("a", 9), ("c", 9)];
     let tree = Tree::new(Arc::new(Graph(vec![names])));
@@ -248,6 +282,7 @@ fn nesting_ends() {
         read_ahead: 0,
         entry: Graph(vec![]).entry(7),
         path_length: 0,
+        names: 0,
         rest: Vec::new().into_iter(),
     };
     let mut walk = Walk {
@@ -255,6 +290,7 @@ fn nesting_ends() {
         ahead: None,
         reads_files: false,
         visits: HashMap::new(),
+        names_left: 1,
         stack: (0..DEPTH_MAX).map(frame).collect(),
     };
     assert!(walk.enter(&start).is_err());
