@@ -1,6 +1,8 @@
 //! Images of tracks beside what the converters of a distribution make of them: the same bytes.
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
+mod support;
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -8,33 +10,18 @@ use std::sync::Arc;
 use pagewell_container::{Depth, Sheet, Unwrapped, Wanted, unwrap, unwrap_sheet};
 use pagewell_device::testing::{pattern, read};
 use pagewell_device::{Device, RamDevice};
+use support::ROOT;
 
 const SECTORS: usize = 333;
 /// Where the session of data begins on a disc of music.
 const SESSION_START: u32 = 45_150;
-const ROOT: usize = 20;
 const MUSIC_SECTORS: usize = 300;
 
 /// A volume with its root at sector 20, which says that it is this one.
 fn volume(root: u32) -> Vec<u8> {
-    let mut data = pattern(SECTORS * 2048);
-    for (sector, kind) in [(16, 1), (17, 255)] {
-        let descriptor = &mut data[sector * 2048..][..2048];
-        descriptor.fill(0);
-        descriptor[0] = kind;
-        descriptor[1..7].copy_from_slice(b"CD001\x01");
-    }
+    let mut data = support::volume(root, SECTORS);
     data[32768 + 80..][..4].copy_from_slice(&333u32.to_le_bytes());
     data[32768 + 84..][..4].copy_from_slice(&333u32.to_be_bytes());
-    data[32768 + 128..][..2].copy_from_slice(&2048u16.to_le_bytes());
-    for record in [32768 + 156, ROOT * 2048] {
-        let record = &mut data[record..][..34];
-        record.fill(0);
-        record[0] = 34;
-        record[2..6].copy_from_slice(&root.to_le_bytes());
-        record[25] = 2;
-        record[32] = 1;
-    }
     data
 }
 

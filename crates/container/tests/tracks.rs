@@ -2,37 +2,23 @@
 //! sheets that are wrong.
 #![allow(clippy::unwrap_used, reason = "for tests")]
 
+mod support;
+
 use std::sync::Arc;
 
 use pagewell_container::{Depth, Sheet, Unwrapped, Wanted, unwrap_sheet};
 use pagewell_device::testing::{pattern, read};
 use pagewell_device::{Device, RamDevice};
+use support::{ROOT, SECTOR};
 
-const SECTOR: usize = 2048;
-const ROOT: usize = 20;
 /// Where a second session begins whose first has 300 sectors.
 const SECOND: usize = 300 + 11_400;
 
 /// A volume whose first sector is `first` of its disc, with this many sectors.
 fn volume(first: usize, sectors: usize) -> Vec<u8> {
-    let mut data = pattern(sectors * SECTOR);
-    data.rotate_left(first % 1000);
-    for (sector, kind) in [(16, 1), (17, 255)] {
-        let descriptor = &mut data[sector * SECTOR..][..SECTOR];
-        descriptor.fill(0);
-        descriptor[0] = kind;
-        descriptor[1..7].copy_from_slice(b"CD001\x01");
-    }
-    let root = u32::try_from(first + ROOT).unwrap();
-    data[32768 + 128..][..2].copy_from_slice(&2048u16.to_le_bytes());
-    for record in [32768 + 156, ROOT * SECTOR] {
-        let record = &mut data[record..][..34];
-        record.fill(0);
-        record[0] = 34;
-        record[2..6].copy_from_slice(&root.to_le_bytes());
-        record[25] = 2;
-        record[32] = 1;
-    }
+    let mut data = support::volume(u32::try_from(first + ROOT).unwrap(), sectors);
+    // Those of two volumes differ behind their roots.
+    data[(ROOT + 1) * SECTOR..].rotate_left(first % 1000);
     data
 }
 

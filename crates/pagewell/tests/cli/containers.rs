@@ -77,20 +77,7 @@ fn the_session_of_data_of_a_disc_of_music_is_read() {
     let fixture = Fixture::new();
     fixture.iso();
     let at = |name: &str| fixture.path().join(name);
-    let source = fixture.tree();
-    let source = source.to_str().unwrap();
-    let writer = [
-        "genisoimage",
-        "-quiet",
-        "-R",
-        "-C",
-        "0,45150",
-        "-o",
-        "session.iso",
-        source,
-    ];
-    tool(fixture.path(), &writer);
-    let session = fs::read(at("session.iso")).unwrap();
+    let session = fixture.session("session.iso", 45_150);
     let raw = [vec![7; 2352 * 75], raw(&session, 2352, 2)].concat();
     fs::write(at("disc.bin"), raw).unwrap();
     let cue = "FILE \"disc.bin\" BINARY\n  TRACK 01 AUDIO\n    INDEX 01 00:00:00\n\

@@ -200,6 +200,25 @@ impl Fixture {
         );
         self.path().join("tree.iso")
     }
+
+    /// The tree as a session of ISO 9660 that begins at this sector of its disc; its bytes.
+    pub(crate) fn session(&self, name: &str, first_sector: u32) -> Vec<u8> {
+        let place = format!("0,{first_sector}");
+        tool(
+            self.path(),
+            &[
+                "genisoimage",
+                "-quiet",
+                "-R",
+                "-C",
+                &place,
+                "-o",
+                name,
+                "tree",
+            ],
+        );
+        fs::read(self.path().join(name)).unwrap()
+    }
 }
 
 /// Waits for the end of a program, which is to come by itself.

@@ -254,20 +254,7 @@ fn a_gd_rom_is_read_from_its_sheet_and_from_what_chdman_makes_of_it() {
     let fixture = Fixture::new();
     fixture.iso();
     let at = |name: &str| fixture.path().join(name);
-    let source = fixture.tree();
-    let source = source.to_str().unwrap();
-    let writer = [
-        "genisoimage",
-        "-quiet",
-        "-R",
-        "-C",
-        "0,45000",
-        "-o",
-        "game.iso",
-        source,
-    ];
-    tool(fixture.path(), &writer);
-    let game = fs::read(at("game.iso")).unwrap();
+    let game = fixture.session("game.iso", 45_000);
     // Its files begin in one track and end in another, music between them.
     let (before, behind) = game.split_at(game.len() / SECTOR / 2 * SECTOR);
     fs::write(
