@@ -306,7 +306,7 @@ impl Blocks {
     fn device_error(&self, error: Error, block: u64) -> DeviceError {
         match error {
             Error::Device(error) => error,
-            Error::Damaged { .. } => {
+            Error::Damaged { .. } | Error::Unopened(_) => {
                 let at = block * self.block_bytes;
                 DeviceError::failed(self.below.name(), at, Errno::IO)
             }

@@ -19,6 +19,9 @@ pub enum Error {
         /// What it is and what is wrong, such as "a CSO image whose index is cut short".
         what: String,
     },
+    /// A file that a sheet names cannot be opened, and why.
+    #[error("a sheet whose file cannot be opened: {0}")]
+    Unopened(String),
 }
 
 impl Error {

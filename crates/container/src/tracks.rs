@@ -28,7 +28,6 @@ use pagewell_device::Device;
 
 use crate::joined::Joined;
 use crate::session::{self, Place};
-use crate::sheet::UNOPENED;
 use crate::track::Listed;
 use crate::volume::{self, SECTOR_BYTES};
 use crate::{Error, Inside, Result, Wanted};
@@ -239,9 +238,9 @@ impl Table<'_> {
 fn reason(error: &Error) -> String {
     let text = match error {
         Error::Damaged { what, .. } => what.clone(),
+        Error::Unopened(cause) => cause.clone(),
         Error::Device(error) => error.to_string(),
     };
-    let text = text.strip_prefix(UNOPENED).unwrap_or(&text);
     format!("a file that cannot be opened: {text}")
 }
 

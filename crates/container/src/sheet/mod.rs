@@ -155,15 +155,9 @@ impl Sheet {
 
     fn file(&self, index: usize, open: &OpenBeside<'_>) -> Result<Arc<dyn Device>> {
         let name = self.files.get(index).map(Vec::as_slice).unwrap_or_default();
-        open(name).map_err(|cause| Error::Damaged {
-            device: self.title.to_owned(),
-            what: format!("{UNOPENED}{cause}"),
-        })
+        open(name).map_err(Error::Unopened)
     }
 }
-
-/// What comes before the reason why a file could not be opened.
-pub(crate) const UNOPENED: &str = "a sheet whose file cannot be opened: ";
 
 /// The last part of a path of any system; `None` where that is no name of a file.
 fn last_part(path: &[u8]) -> Option<Vec<u8>> {

@@ -30,6 +30,7 @@ impl From<Error> for Trouble {
     fn from(error: Error) -> Self {
         match error {
             Error::Damaged { what, .. } => Self::Unreadable(what),
+            Error::Unopened(_) => Self::Unreadable(error.to_string()),
             Error::Device(_) => Self::Failed(error.into()),
         }
     }
