@@ -211,7 +211,9 @@ impl Lister {
                     return Ok(Spot { page, index: 0 });
                 }
                 Err(Status::NotSupported) if plus => self.lacks_plus.store(true, Ordering::Relaxed),
-                Err(Status::TooSmall) if bytes < PAGE_BYTES_MAX => bytes *= 2,
+                Err(Status::TooSmall) if bytes < PAGE_BYTES_MAX => {
+                    bytes = (bytes * 2).min(PAGE_BYTES_MAX);
+                }
                 // Some servers take a cookie back only without its verifier.
                 Err(Status::BadCookie) if verifier != [0; 8] => verifier = [0; 8],
                 Err(Status::BadCookie) if cookie != 0 => {
