@@ -204,9 +204,9 @@ impl Table<'_> {
                 Some(Ok(file)) => Some(file.length_bytes()),
                 _ => None,
             };
-            match file.filter(|_| listed.is_data) {
-                Some(Ok(file)) => {
-                    let mut opened = Opened::new(listed, &file)?;
+            let open = |file: Result<Arc<dyn Device>>| Opened::new(listed, &file?);
+            match file.filter(|_| listed.is_data).map(open) {
+                Some(Ok(mut opened)) => {
                     if opened.has_volume {
                         opened.place = session::place(&*opened.device);
                     }

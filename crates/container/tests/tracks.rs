@@ -7,8 +7,8 @@ mod support;
 use std::sync::Arc;
 
 use pagewell_container::{Depth, Sheet, Unwrapped, Wanted, unwrap_sheet};
-use pagewell_device::testing::{pattern, read};
-use pagewell_device::{Device, RamDevice};
+use pagewell_device::testing::{Faulty, pattern, read};
+use pagewell_device::{Device, Operation, RamDevice};
 use support::{ROOT, SECTOR};
 
 /// Where a second session begins whose first has 300 sectors.
@@ -231,6 +231,39 @@ fn tracks_that_are_not_there_are_errors_that_name_those_that_are() {
         error.contains("whose file cannot be opened: No such file"),
         "{error}"
     );
+}
+
+/// The descriptors of a track cannot be read.
+#[test]
+fn a_track_that_cannot_be_read_costs_itself() {
+    let disc = [raw(&volume(0, 40)), raw(&volume(40, 40))].concat();
+    let cue = "FILE \"1.bin\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00\n\
+               TRACK 02 MODE1/2352\nINDEX 01 00:00:40\n";
+    let sheet = Sheet::parse(b"x.cue", cue.as_bytes()).unwrap();
+    let opened = |track| {
+        let mut file = Faulty::new("1.bin", disc.len() as u64);
+        file.ram = RamDevice::holding("1.bin", &disc);
+        let at = 56 * 2352;
+        *file.bad.lock().unwrap() = vec![(Operation::Read, at..at + 1)];
+        let file: Arc<dyn Device> = Arc::new(file);
+        let wanted = Wanted {
+            track,
+            ..Wanted::default()
+        };
+        unwrap_sheet(
+            &sheet,
+            &|_: &[u8]| Ok(file.clone()),
+            wanted,
+            Depth::Open(&|_| {}),
+        )
+    };
+    let found = opened(None).unwrap();
+    expect(&found, 0, &volume(0, 40), 0, 40);
+    let [trouble] = &found.troubles[..] else {
+        panic!("{:?}", found.troubles);
+    };
+    assert!(trouble.starts_with("has its track 2 in "), "{trouble}");
+    assert!(opened(Some(1)).is_ok() && opened(Some(2)).is_err());
 }
 
 #[test]
