@@ -51,17 +51,23 @@ pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Opti
         return Ok(None);
     }
     let mut found: Vec<(&str, Partition)> = Vec::new();
+    let mut unread = None;
     for (table, partitions) in partitions(&**device)? {
         for partition in partitions {
             // Tables of a hybrid disk have some partitions in common.
             let is_new = |(_, it): &(_, Partition)| it.start != partition.start;
-            if found.iter().all(is_new) && volume::is_at(&**device, partition.start)? {
-                found.push((table, partition));
+            if !found.iter().all(is_new) {
+                continue;
+            }
+            match volume::is_at(&**device, partition.start) {
+                Ok(true) => found.push((table, partition)),
+                Ok(false) => {}
+                Err(error) => unread = unread.or(Some(error)),
             }
         }
     }
     let Some((first, others)) = found.split_first() else {
-        return Ok(None);
+        return unread.map_or(Ok(None), Err);
     };
     let (window, words) = window(device, *first);
     let mut inside = Inside::new(window, words);
@@ -137,8 +143,8 @@ pub(crate) fn without(device: &dyn Device, number: usize) -> String {
 mod tests {
     use super::*;
     use crate::{Depth, unwrap};
-    use pagewell_device::RamDevice;
-    use pagewell_device::testing::{pattern, read};
+    use pagewell_device::testing::{Faulty, pattern, read};
+    use pagewell_device::{Operation, RamDevice};
 
     const START: usize = 200 * 512;
 
@@ -290,6 +296,25 @@ mod tests {
             let part = format!("a disk without a partition {number} (it has 1, 2, 4)");
             assert!(error.ends_with(&part), "{error}");
         }
+    }
+
+    #[test]
+    fn a_partition_that_cannot_be_read_costs_itself() {
+        let mut disk = disk();
+        disk.resize(300 << 10, 0);
+        let sectors = u32::try_from(volume().len() / 512).unwrap();
+        mbr_entry(&mut disk, 0, 0x17, 400, sectors);
+        let opened = |disk: &[u8]| {
+            let mut below = Faulty::new("disk", disk.len() as u64);
+            below.ram = RamDevice::holding("disk", disk);
+            let at = 400 * 512 + volume::MARK_POSITION;
+            *below.bad.lock().unwrap() = vec![(Operation::Read, at..at + 1)];
+            unwrap(Arc::new(below), Wanted::default(), Depth::Open(&|_| {}))
+        };
+        assert!(opened(&disk).is_err());
+        mbr_entry(&mut disk, 1, 0x17, 200, sectors);
+        let words = opened(&disk).unwrap().layers[0].to_string();
+        assert_eq!(words, "partition 2 (MBR, at byte 102400)");
     }
 
     #[test]
