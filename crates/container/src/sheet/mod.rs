@@ -65,12 +65,16 @@ const KINDS: [Kind; 5] = [
 pub type OpenBeside<'a> = dyn Fn(&[u8]) -> Result<Arc<dyn Device>, String> + 'a;
 
 impl Found {
-    /// The index of a file of this name.
+    /// The index of a file of this name. A disc has no more files than tracks: names behind those
+    /// are dropped, as each is looked for in its folder.
     fn file(&mut self, name: &[u8]) -> usize {
         let there = self.files.iter().position(|it| it == name);
         there.unwrap_or_else(|| {
-            self.files.push(name.to_owned());
-            self.files.len() - 1
+            if self.files.len() < TRACKS_MAX {
+                self.files.push(name.to_owned());
+                return self.files.len() - 1;
+            }
+            TRACKS_MAX
         })
     }
 
@@ -231,6 +235,25 @@ mod tests {
             let parsed = sheet.as_ref().map(|sheet| sheet.files().collect());
             let expected = file.map(|file| vec![file.as_bytes()]);
             assert_eq!(parsed.map_err(|_| ()), expected, "{written}");
+        }
+    }
+
+    /// Lines of tracks without end.
+    #[test]
+    fn as_many_files_as_tracks_are_named() {
+        let line = |number: usize| {
+            [
+                format!("FILE {number}.bin BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00\n"),
+                format!("TRACK MODE1_RAW\nDATAFILE \"{number}.bin\"\n"),
+            ]
+        };
+        for (index, name) in [&b"x.cue"[..], b"x.toc"].into_iter().enumerate() {
+            let text: String = (0..20_000)
+                .map(|number| line(number)[index].clone())
+                .collect();
+            let sheet = Sheet::parse(name, text.as_bytes()).unwrap();
+            assert_eq!(sheet.files().count(), TRACKS_MAX);
+            assert_eq!(sheet.tracks.len(), TRACKS_MAX);
         }
     }
 
