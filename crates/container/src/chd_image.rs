@@ -117,6 +117,9 @@ pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Opti
         FRAME_BYTES => tracks(&mut chd),
         _ => Vec::new(),
     };
+    if let Some(error) = failure.lock().take() {
+        return Err(error.into());
+    }
     let hunks = Hunks {
         below: device.clone(),
         length_bytes,

@@ -4,9 +4,9 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use pagewell_container::{Depth, Unwrapped, Wanted, unwrap};
-use pagewell_device::testing::{pattern, read};
-use pagewell_device::{Device, RamDevice};
+use pagewell_container::{Depth, Error, Unwrapped, Wanted, unwrap};
+use pagewell_device::testing::{Faulty, pattern, read};
+use pagewell_device::{Device, Operation, RamDevice};
 
 const FRAME_BYTES: usize = 2448;
 
@@ -133,6 +133,19 @@ fn a_dvd_is_its_bytes() {
         &music,
     );
     assert!(opened(&only_music).layers.is_empty());
+}
+
+/// Without its table an image would be read as its sectors look.
+#[test]
+fn a_table_that_cannot_be_read_is_an_error() {
+    let image = disc("MODE1_RAW", 0);
+    let text = image.windows(8).position(|it| it == b"TRACK:1 ");
+    let at = text.unwrap() as u64;
+    let mut below = Faulty::new("x.chd", image.len() as u64);
+    below.ram = RamDevice::holding("x.chd", &image);
+    *below.bad.lock().unwrap() = vec![(Operation::Read, at..at + 1)];
+    let found = unwrap(Arc::new(below), Wanted::default(), Depth::Open(&|_| {}));
+    assert!(matches!(found.err(), Some(Error::Device(_))));
 }
 
 #[test]
