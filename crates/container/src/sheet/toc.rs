@@ -16,7 +16,7 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let mut found = Found::default();
     let (mut layout, mut number, mut gap_sectors) = (None, 0, 0u64);
     for line in lines(text) {
-        let (word, rest) = split_word(line);
+        let (word, rest) = split_word(without_remark(line));
         match word.as_slice() {
             b"TRACK" => {
                 layout = mode(rest);
@@ -53,10 +53,21 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     Ok(found)
 }
 
+/// A line up to its remark, which is in no quotes.
+fn without_remark(line: &[u8]) -> &[u8] {
+    let mut is_quoted = false;
+    let is_remark = |pair: &[u8]| {
+        is_quoted ^= pair.starts_with(b"\"");
+        !is_quoted && pair == b"//"
+    };
+    let end = line.windows(2).position(is_remark);
+    line.get(..end.unwrap_or(line.len()))
+        .unwrap_or(line)
+        .trim_ascii()
+}
+
 /// Music, of which only the length counts: the last word, in frames or samples.
 fn music(rest: &[u8]) -> Track {
-    let remark = rest.windows(2).position(|pair| pair == b"//");
-    let rest = rest.get(..remark.unwrap_or(rest.len())).unwrap_or_default();
     let (_, words) = quoted(rest).unwrap_or((b"", rest));
     let mut words = words.split(u8::is_ascii_whitespace);
     let mut words = words.by_ref().filter(|word| !word.is_empty());
@@ -98,9 +109,6 @@ fn track(layout: Layout, rest: &[u8], has_start: bool) -> Track {
     let mut is_start = has_start;
     let words = rest.split(u8::is_ascii_whitespace);
     for word in words.filter(|word| !word.is_empty()) {
-        if word.starts_with(b"//") {
-            break;
-        }
         if let Some(offset) = word.strip_prefix(b"#").and_then(number) {
             track.start = offset;
             continue;
@@ -153,7 +161,7 @@ mod tests {
     fn all_tracks_are_listed_with_what_lies_between_them() {
         let text = "CD_ROM\nTRACK MODE1_RAW\nDATAFILE \"1.bin\" 00:04:00\n\
                     TRACK AUDIO\nPREGAP 00:02:00\nAUDIOFILE \"2.wav\" 0 00:03:00 // x\n\
-                    FILE \"3.wav\" 0 5880\nTRACK MODE1\nZERO MODE1 00:00:05\n\
+                    FILE \"a//3.wav\" 0 5880\nTRACK MODE1\nZERO MODE1 00:00:05 // x\n\
                     DATAFILE \"1.bin\" #705600\nSTART 00:00:05\n";
         let found = parse(b"x", text.as_bytes()).ok().unwrap();
         assert_eq!(found.files, [b"1.bin"]);
