@@ -4,7 +4,6 @@ use pagewell_device::{Device, read_exact};
 
 use crate::Result;
 
-/// `N` bytes at `at`.
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }

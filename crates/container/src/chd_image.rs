@@ -1,19 +1,18 @@
 //! CHD: images of MAME, of discs and of disks, in hunks that are compressed each by itself.
 //!
 //! The crate `chd` reads the format. Here is what it lacks: bounds on what a header can claim, and
-//! where the data track of a CD is. A CD is frames of 2448 bytes, in which a sector of any kind
-//! begins at the first byte; tracks follow each other, each from a frame whose number is a multiple
-//! of four, and are described in metadata:
+//! the tracks of a CD. A CD is frames of 2448 bytes, each with a sector from its first byte on;
+//! tracks begin at frames whose number is a multiple of four, and are described in metadata:
 //!
 //! ```text
 //!  TRACK:1 TYPE:MODE1_RAW SUBTYPE:NONE FRAMES:1780 PREGAP:0 PGTYPE:MODE1 PGSUB:NONE POSTGAP:0
 //! ```
 //!
-//! A pregap is among the frames where its type begins with V. Tracks of GD-ROMs have as many frames
-//! as there are up to the next track, of which `PAD` only fill the room.
+//! A pregap is among the frames where its type begins with V. The frames of a GD-ROM's track go up
+//! to the next track, and the last `PAD` of them only fill the room.
 //!
-//! Hunks are read one after another, as the crate has one buffer for all. Only version 5 is read
-//! (since 2012), and no image that needs another one.
+//! Hunks are read one after another, as the crate has one buffer for all. Only version 5 (since
+//! 2012) is read, and no image that needs another one.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -42,11 +41,11 @@ const HUNKS_MAX: u64 = 1 << 22;
 const HUNK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 /// What one thread works on at a time, unless a hunk is longer.
 const PIECE_BYTES: u64 = 128 << 10;
-/// Asked for at once: some hunks that follow each other.
+/// Asked for at once: some hunks.
 const STEP_BYTES: usize = 64 << 10;
-/// Entries of metadata that are looked at: a disc has at most 99 tracks.
+/// Entries of metadata that are looked at.
 const METADATA_MAX: usize = 256;
-/// A frame of a CD, and what the number of the first of a track is a multiple of.
+/// Of a CD; and what the first frame of a track is a multiple of.
 const FRAME_BYTES: u32 = 2448;
 const TRACK_FRAMES: u64 = 4;
 
@@ -83,11 +82,10 @@ impl Seek for Whole {
 
 struct Image {
     chd: Chd<Whole>,
-    /// A hunk as it is stored.
     stored: Vec<u8>,
 }
 
-/// Opens such an image: a data track, or all of it where there are no tracks.
+/// Opens such an image: the track that is wanted or read by itself, or all of it.
 pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let header = bytes::read(&**device, 0, HEADER_BYTES)?.unwrap_or_default();
     if !header.starts_with(MAGIC) {
@@ -136,7 +134,7 @@ pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Opti
     with_track(whole, &tracks, words, wanted).map(Some)
 }
 
-/// The track that is wanted or the first with a volume; all of the image when there is none.
+/// A track, or all of the image when no track has a volume.
 fn with_track(
     whole: Arc<dyn Device>,
     tracks: &[Listed],
@@ -163,7 +161,6 @@ fn with_track(
     })
 }
 
-/// The tracks of a CD or a GD-ROM, as its metadata describe them.
 fn tracks(chd: &mut Chd<Whole>) -> Vec<Listed> {
     let entries: Vec<_> = chd.metadata_refs().take(METADATA_MAX).collect();
     let of_tracks = [
@@ -194,7 +191,6 @@ fn tracks(chd: &mut Chd<Whole>) -> Vec<Listed> {
         let is_pregap_stored = field("PGTYPE").is_some_and(|kind| kind.starts_with('V'));
         let pregap = if is_pregap_stored { count("PREGAP") } else { 0 };
         let layout = field("TYPE").and_then(layout_of);
-        // Frames that only fill the room up to the next track of a GD-ROM are no data.
         let data = frames.saturating_sub(pregap + count("PAD"));
         tracks.push(Listed {
             number: tracks.len() + 1,
@@ -215,7 +211,6 @@ fn tracks(chd: &mut Chd<Whole>) -> Vec<Listed> {
     tracks
 }
 
-/// How sectors of a type are stored; `None` for audio.
 fn layout_of(kind: &str) -> Option<Layout> {
     let layout = match kind {
         "MODE1" | "MODE2_FORM1" => Layout::COOKED,

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! An entry of the index is an offset, shifted, and a flag in bit 31. In versions 0 and 1 the flag
-//! means that the block is stored as it is; others are deflate (`CISO`) or LZ4 (`ZISO`). In version
-//! 2 a block that takes all its bytes is stored, and the flag means LZ4.
+//! means a block that is stored as it is; others are deflate (`CISO`) or LZ4 (`ZISO`). In version 2
+//! a block that takes all its bytes is stored, and the flag means LZ4.
 //!
-//! DAX, which is older, has blocks of 8192 bytes, all of zlib but those in areas that it lists:
+//! DAX has blocks of 8192 bytes, all of zlib but those in areas that it lists:
 //!
 //! ```text
 //!  header 32 │ 4 bytes of offset for each block │ 2 of length │ areas: 4 first block, 4 blocks
@@ -18,9 +18,9 @@
 //!
 //! (The formats are those that maxcso, PPSSPP, Open PS2 Loader and DAX Creator write and read.)
 //!
-//! The blocks of a piece are fetched with one request, behind one for their part of the index.
-//! An entry that leads backwards or out of the file costs its block. The index has an entry for
-//! each block in the file, which bounds what a header can claim.
+//! A piece takes one request for its part of the index, and one for its blocks. An entry that leads
+//! backwards or out of the file costs its block. The index must be in the file, which bounds what a
+//! header can claim.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ const ENTRY_BYTES: u64 = 4;
 const FLAG: u32 = 1 << 31;
 /// Writers use 2048 bytes, maxcso up to 128 KiB.
 const BLOCK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
-/// Blocks are padded to that power of two; 2 is what images of DVDs need.
+/// Blocks are padded to that power of two; images of DVDs need 2.
 const SHIFT_MAX: u8 = 16;
 /// What one thread works on at a time, unless a block is longer.
 const PIECE_BYTES: u64 = 128 << 10;
@@ -48,7 +48,7 @@ const DAX_BLOCK_BYTES: u64 = 8192;
 /// DAX Creator writes at most 192.
 const DAX_AREAS_MAX: u32 = 4096;
 const DAX_AREA_BYTES: usize = 8;
-/// A longer block is kept, as requests may be for a part of it.
+/// Longer blocks are kept, as requests may be for parts of them.
 const KEPT_FROM_BYTES: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,19 +66,17 @@ struct Blocks {
     method: Method,
     /// The flag means LZ4, not stored bytes.
     is_version_2: bool,
-    /// First blocks of areas of DAX, and the blocks behind them, that are stored as they are.
+    /// Of DAX: areas that are stored as they are, each from a block up to another.
     areas: Vec<(u64, u64)>,
     kept: Pieces<u64, Vec<u8>>,
 }
 
-/// A block as it is stored.
 struct Stored {
     start: u64,
     end: u64,
     flag: bool,
 }
 
-/// Opens such an image.
 pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     let header = bytes::read(&**device, 0, HEADER_BYTES as usize)?.unwrap_or_default();
     let (kind, method) = match header.get(..4) {
@@ -159,7 +157,6 @@ fn open_dax(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
 }
 
 impl Blocks {
-    /// Where these blocks are stored.
     fn stored(&self, first: u64, count: usize) -> Result<Vec<Stored>> {
         if self.method == Method::Zlib {
             return self.stored_of_dax(first, count);
@@ -206,7 +203,7 @@ impl Blocks {
         Ok((0..count).map_while(stored).collect())
     }
 
-    /// Whether a block may take these bytes: incompressible ones grow a little, and are padded.
+    /// Whether a block may take these bytes: incompressible ones grow, and are padded.
     fn is_sound(&self, stored: &Stored) -> bool {
         let length = stored.end.checked_sub(stored.start);
         length
@@ -214,7 +211,7 @@ impl Blocks {
             && stored.end <= self.below.length_bytes().saturating_add(1 << self.shift)
     }
 
-    /// The blocks that are sound, up to the first that is not, one behind the other.
+    /// The bytes of these blocks, up to the first that is damaged.
     fn decode(&self, first: u64, count: usize) -> (Vec<u8>, DeviceResult<()>) {
         let mut made = Vec::with_capacity(count * self.block_bytes as usize);
         let stored = match self.stored(first, count) {
@@ -238,7 +235,6 @@ impl Blocks {
         let length = end.saturating_sub(start) as usize;
         let bytes = match bytes::read(&*self.below, start, length) {
             Ok(bytes) => bytes.unwrap_or_default(),
-            // One block at a time: a bad place costs its block.
             Err(error) if count == 1 => return (made, Err(self.device_error(error, first))),
             Err(_) => return self.decode_each(first, count),
         };
@@ -314,10 +310,9 @@ impl Blocks {
     }
 }
 
-/// Fills the target from a stream of deflate, or of zlib.
 fn inflate(block: &[u8], target: &mut [u8], is_zlib: bool) -> bool {
     let mut decoder = Decompress::new(is_zlib);
-    // What is behind the stream is padding; an error before its end leaves the target short.
+    // Behind the stream is padding; an error before its end leaves the target short.
     let _ = decoder.decompress(block, target, FlushDecompress::Finish);
     decoder.total_out() == target.len() as u64
 }

@@ -11,7 +11,7 @@ pub enum Error {
     /// The device below failed.
     #[error(transparent)]
     Device(#[from] pagewell_device::Error),
-    /// It was recognised and cannot be read.
+    /// A wrapping was recognised and cannot be read.
     #[error("{device}: {what}")]
     Damaged {
         /// [`Device::name`].
@@ -25,7 +25,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// It is `what`.
     pub(crate) fn damaged(device: &dyn Device, what: impl Into<String>) -> Self {
         Self::Damaged {
             device: device.name().to_owned(),

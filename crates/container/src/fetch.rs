@@ -2,8 +2,8 @@
 
 use pagewell_device::{Buffer, Device, Error, Issuer, Operation, Request, Result};
 
-/// Reads `length` bytes from `offset` with one request, and gives `then` as many of them as there
-/// are, from the first; the result is an error unless that is all. The range must be on the device.
+/// Reads `length` bytes from `offset` with one request, and gives `then` those that were read; the
+/// result is an error unless that is all. The range must be on the device.
 pub(crate) fn fetch(
     device: &dyn Device,
     issuer: Issuer,
@@ -49,12 +49,11 @@ impl<'a, I: Iterator<Item = &'a mut [u8]>> Scatter<'a, I> {
         }
     }
 
-    /// Bytes that were put.
     pub(crate) fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Puts them behind those of before; more than there is room for are dropped.
+    /// Puts bytes behind those of before; those without room are dropped.
     pub(crate) fn put(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             if self.current.is_empty() {

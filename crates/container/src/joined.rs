@@ -1,13 +1,11 @@
 //! Parts of a disc where the disc has them, as one device.
 //!
-//! **Problem.** Extents count from the beginning of the disc (ECMA-119 clause 6.1.3 counts sectors
-//! of the disc), and the session that was written last has those of earlier sessions, too. Tracks
-//! lie in files of their own, or one of them is all that is left.
+//! **Problem.** Extents count from the beginning of the disc (ECMA-119 clause 6.1.3), and a later
+//! session has those of earlier ones, too. Tracks lie in files of their own, or only one is left.
 //!
-//! **Rule.** Each track is shown where the disc has it. What no track has (music, the gaps between
-//! sessions, what was left out) are errors, never zeros. Readers look for descriptors behind the
-//! first 16 sectors; so the first sectors of the track that is read, up to its descriptors, are
-//! shown there once more, before anything else:
+//! **Rule.** Each track is shown where the disc has it. What no track has (music, gaps) are errors,
+//! never zeros. Readers look for descriptors from sector 16 on; so the first sectors of the track
+//! that is read, up to its descriptors, are shown there once more, before anything else:
 //!
 //! ```text
 //!  disc   | 0 .. 15, descriptors of track 3 | rest of track 1 | errors: music | S: track 3 | ...
@@ -15,9 +13,8 @@
 //!
 //! Where tracks overlap, the one that is read counts, and then the first.
 //!
-//! **Weakness.** What an earlier track has in as many sectors from its sector 16 on as the track
-//! that is read has descriptors is hidden: its own descriptors, and its tables of paths where it
-//! has fewer of them.
+//! **Weakness.** The sectors that are shown once more hide those of an earlier track: its
+//! descriptors, and its path tables where it has fewer descriptors.
 
 use std::sync::Arc;
 
@@ -28,7 +25,6 @@ use crate::fetch::{Scatter, fetch};
 use crate::volume::{self, SECTOR_BYTES};
 use crate::window::{copying, cut, readable};
 
-/// See the module's text.
 pub(crate) struct Joined {
     /// The track that is read.
     main: Arc<dyn Device>,
@@ -37,7 +33,6 @@ pub(crate) struct Joined {
     length_bytes: u64,
 }
 
-/// Bytes that are shown.
 struct Span {
     start: u64,
     end: u64,
@@ -47,7 +42,7 @@ struct Span {
 }
 
 impl Joined {
-    /// A track whose first sector is `first` of its disc, and others with theirs.
+    /// A track whose first sector is `first` of its disc, and others.
     pub(crate) fn new(
         main: &Arc<dyn Device>,
         first: u64,
@@ -68,15 +63,14 @@ impl Joined {
         for (first, other) in others {
             joined.show(place(*first), other, 0);
         }
-        // A reader looks at the sector behind the last descriptor, to see that it is none.
+        // A reader looks at the sector behind the last descriptor, too.
         if descriptors > 0 {
             joined.show((descriptors, SECTOR_BYTES), main, descriptors);
         }
         joined
     }
 
-    /// Shows the bytes of a device from `skipped` on at a start, at most so many, where nothing is
-    /// shown yet.
+    /// Shows at most so many bytes of a device, from `skipped` on, where nothing is shown yet.
     fn show(&mut self, (start, length): (u64, u64), device: &Arc<dyn Device>, skipped: u64) {
         let there = device.length_bytes().saturating_sub(skipped).min(length);
         let end = start.saturating_add(there);
@@ -106,7 +100,6 @@ impl Joined {
         self.spans.get(before)
     }
 
-    /// The request in pieces, each of one span or of none.
     fn pieces(&self, request: Request) -> Vec<Request> {
         let mut at = request.offset();
         let end = at + request.len() as u64;
@@ -117,7 +110,6 @@ impl Joined {
                 Some(span) => span.end,
                 None => end,
             };
-            // Parts of the request.
             lengths.push((edge.min(end) - at) as usize);
             at = edge;
         }

@@ -1,14 +1,13 @@
 //! Images inside other things: raw sectors, tracks of burning programs, partitions, compression.
 //!
-//! **Problem.** The bytes of a disc reach people in wrappings: dumps of whole sectors with their
-//! checks, images with a table of tracks, disks with partitions. A reader of a file system wants
-//! sectors of 2048 bytes and nothing else.
+//! **Problem.** Discs are kept in wrappings: dumps of whole sectors, images with a table of tracks,
+//! disks with partitions. A reader of a file system wants sectors of 2048 bytes.
 //!
 //! **Rule.** The bytes decide, never the name. A wrapping is a device over a device, so wrappings
-//! nest; each is taken off only when a volume of a disc is found below it, and a device that holds
-//! such a volume is left alone, unless a track or a partition of it is wanted. The one exception
-//! are sheets (`.cue`, `.ccd`, `.toc`, `.mds`, `.gdi`): small descriptions beside the image, which
-//! only their names tell. A caller opens the files that a [`Sheet`] names.
+//! nest; each is taken off only when a volume of a disc is found below it. A device that holds such
+//! a volume is left alone, unless a track or a partition of it is wanted. The one exception are
+//! sheets, small descriptions beside the image, which only their names tell. A caller opens the
+//! files that a [`Sheet`] names.
 //!
 //! ```text
 //!  file ──> track of a sheet or .nrg ──> sectors of 2352 bytes ──> 2048 bytes each ──> volume
@@ -17,9 +16,9 @@
 //!       └─> later session of a disc ────────────────────────────────────────────────> volume
 //! ```
 //!
-//! A device of this crate keeps nothing and starts no thread unless it decompresses; the page
-//! cache is above it. A request costs one request of the device below, which may be a little
-//! longer. What is missing or damaged is an error of the requests that touch it, never zeros.
+//! A device of this crate keeps nothing and starts no thread unless it decompresses: the page cache
+//! is above it. A request costs one, perhaps longer, request of the device below. What is missing
+//! or damaged is an error of the requests that touch it, never zeros.
 //!
 //! **Known weaknesses.** Sectors of mode 2 form 2 (video and audio, 2324 bytes) have no 2048 bytes
 //! of data and are errors, as in a drive. Checks of raw sectors (EDC, ECC) are not computed.
@@ -55,7 +54,7 @@ pub use error::{Error, Result};
 pub use partition::{Partition, partitions};
 pub use sheet::{OpenBeside, SHEET_BYTES_MAX, Sheet};
 
-/// Wrappings around each other: a compressed disk with a partition of raw sectors has three.
+/// A compressed disk with a partition of raw sectors has three.
 const LAYERS_MAX: usize = 4;
 
 /// A wrapping that was taken off, in words: "partition 1 (MBR, at byte 1048576)".
@@ -71,21 +70,20 @@ impl fmt::Display for Layer {
 /// How far wrappings are taken off.
 #[derive(Clone, Copy)]
 pub enum Depth<'a> {
-    /// As far as tells whether there is a volume: of compressed data, only the first part is
-    /// decompressed, and is all that the device holds.
+    /// To see whether there is a volume: the device has only the first part of compressed data.
     Look,
-    /// To read all of it. The function gets, now and then, how many bytes of the device are read,
-    /// where all of it has to be read once.
+    /// To read all of it. Where the device has to be read once, the function gets now and then how
+    /// many bytes are.
     Open(&'a dyn Fn(u64)),
 }
 
 /// A device with all wrappings taken off.
 pub struct Unwrapped {
-    /// The bytes of the volume; the device itself when no volume was found in it.
+    /// The volume, or the device itself when there is none.
     pub device: Arc<dyn Device>,
     /// The wrappings, the outermost first.
     pub layers: Vec<Layer>,
-    /// What is wrong with them, in words that can follow "it": the rest can be read.
+    /// What is wrong with parts of them, in words that can follow "it".
     pub troubles: Vec<String>,
 }
 
@@ -105,7 +103,6 @@ impl Wanted {
         self != Self::default()
     }
 
-    /// That a device has none of these.
     fn missing(self, device: &dyn Device) -> Error {
         let what = match self.partition.filter(|_| self.track.is_none()) {
             Some(number) => partition::without(device, number),
@@ -118,14 +115,13 @@ impl Wanted {
 /// Takes off the wrappings of a device.
 ///
 /// # Errors
-/// Those of reading, of a wrapping that is recognised and damaged, and where nothing is that is
-/// wanted.
+/// Those of reading, of a damaged wrapping, and where nothing is that is wanted.
 pub fn unwrap(device: Arc<dyn Device>, wanted: Wanted, depth: Depth<'_>) -> Result<Unwrapped> {
     let name = device.name().to_owned();
     guarded(name, || take_off(device, wanted, depth, LAYERS_MAX))
 }
 
-/// The same of a sheet; `open` opens the file beside it that has this name, or says why not.
+/// The same of a sheet.
 ///
 /// # Errors
 /// The same.
@@ -145,7 +141,6 @@ pub fn unwrap_sheet(
                 return Ok(inside);
             }
         }
-        // What the sheet does not say, the sectors may.
         take_off(sheet.open_first(open)?, wanted, depth, LAYERS_MAX)
     })
 }
@@ -170,7 +165,7 @@ fn take_off(
     let mut current = device.clone();
     let mut rest = wanted;
     let (mut layers, mut troubles) = (Vec::new(), Vec::new());
-    // What cannot be read at all says why; what is below a wrapping may be another kind of thing.
+    // An error counts here; what is below a wrapping may be something else.
     let mut is_found = volume::is_in(&*device)? && !rest.is_any();
     while !is_found {
         let next = match layers_max.checked_sub(layers.len() + 1) {
@@ -213,10 +208,8 @@ fn has_volume(device: &dyn Device) -> bool {
     volume::is_in(device).unwrap_or(false)
 }
 
-/// What one wrapping less makes of a device.
 struct Inside {
     device: Arc<dyn Device>,
-    /// The wrapping.
     words: String,
     /// What is wrong with it, in words that can follow "it".
     troubles: Vec<String>,
@@ -232,10 +225,10 @@ impl Inside {
     }
 }
 
-/// Takes off a wrapping that it recognises, and from what is wanted what that answers.
+/// Takes off a wrapping, and from what is wanted what that answers.
 type Opener = fn(&Arc<dyn Device>, &mut Wanted) -> Result<Option<Inside>>;
 
-/// Takes off one wrapping, up to what is wanted; so many more may be below it.
+/// Takes off one wrapping; `more` may be below it.
 fn inside(
     device: &Arc<dyn Device>,
     wanted: &mut Wanted,
@@ -261,7 +254,7 @@ fn inside(
     Ok(None)
 }
 
-/// Decompresses a device in whose first part there is a volume, or in which something is wanted.
+/// Decompresses a device whose first part has a volume, or in which something is wanted.
 fn compressed(
     device: &Arc<dyn Device>,
     wanted: Wanted,

@@ -5,8 +5,8 @@
 //! literals; and two bytes of the distance of the match (LZ4 block format, 2024). The last sequence
 //! has no match.
 //!
-//! Images pad blocks, and a decoder that takes the padding for sequences fails. So this one ends
-//! when the target is full. That, and the size of the format, are the reasons for own code.
+//! Images pad blocks, and other decoders take the padding for sequences and fail: this one ends
+//! when the target is full.
 
 /// Fills the target; `None` when the block is damaged or does not fill it.
 pub(crate) fn decompress(block: &[u8], target: &mut [u8]) -> Option<()> {

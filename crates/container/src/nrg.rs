@@ -1,9 +1,8 @@
 //! Images of Nero (`.nrg`).
 //!
-//! Behind the tracks come chunks of a name, a length and contents, numbers big-endian. The last
-//! bytes of the file say where the chunks begin: `NER5` and 8 bytes, before version 5.5 `NERO` and
-//! 4 bytes. A disc burnt at once has a chunk `DAOX` (`DAOI`) for its tracks, one burnt track by
-//! track a chunk `ETN2` (`ETNF`):
+//! Behind the tracks come chunks of a name, a length and contents, numbers big-endian. The file
+//! ends with the place of the first: `NER5` and 8 bytes, before version 5.5 `NERO` and 4 bytes. A
+//! session burnt at once has a chunk `DAOX` (`DAOI`), one burnt track by track `ETN2` (`ETNF`):
 //!
 //! ```text
 //!  DAOX  12..22: length, catalogue number, first and last track at 20, 21; then for each track
@@ -13,7 +12,7 @@
 //!  ETNF  the same with 4 bytes of offset, length, mode, address, and 4 unused
 //! ```
 //!
-//! Each session has its chunk; addresses of tracks burnt at once are not in it.
+//! Tracks burnt at once have no addresses.
 //!
 //! (The layout is that which libmirage, libcdio and cdemu read; there is no specification.)
 
@@ -28,14 +27,13 @@ use crate::track::{Listed, Track};
 use crate::tracks::{self, TRACKS_MAX, Table, sectors_between_sessions};
 use crate::{Inside, Result, Wanted, raw};
 
-/// Chunks that are looked at, and bytes of them: a disc has at most 99 tracks.
+/// Chunks that are looked at, and bytes of each.
 const CHUNKS_MAX: usize = 256;
 const CHUNK_BYTES_MAX: usize = 16 << 10;
 
 const DAO_HEAD_BYTES: usize = 22;
 const DAO_NUMBERS: usize = 18;
 
-/// Opens a data track of such an image.
 pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let Some(chunks) = chunks_start(&**device)? else {
         return Ok(None);
@@ -56,7 +54,7 @@ pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Opti
     Err(Error::damaged(&**device, what))
 }
 
-/// Where the chunks begin, if it is such an image.
+/// Where the chunks begin; `None` where this is no such image.
 fn chunks_start(device: &dyn Device) -> Result<Option<u64>> {
     const FOOTER_BYTES: usize = 12;
     let length = device.length_bytes();
@@ -108,7 +106,6 @@ fn tracks(device: &dyn Device, chunks: u64) -> Result<Vec<Listed>> {
     Ok(tracks)
 }
 
-/// A number of foreign bytes.
 type Number = fn(&[u8], usize) -> Option<u64>;
 
 /// The tracks of `DAOX` and `DAOI`, whose offsets take so many bytes.
@@ -141,7 +138,6 @@ fn at_once(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed> 
     tracks.chunks_exact(each).filter_map(track).collect()
 }
 
-/// The tracks of `ETN2` and `ETNF`.
 fn by_track(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed> {
     let each = 2 * offset_bytes + 8 + offset_bytes;
     let track = |track: &[u8]| {
@@ -163,7 +159,6 @@ fn by_track(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed>
     contents.chunks_exact(each).filter_map(track).collect()
 }
 
-/// How sectors of a mode are stored; `None` for audio.
 fn layout_of(mode: u8) -> Option<Layout> {
     Some(match mode {
         0 | 2 => Layout::COOKED,

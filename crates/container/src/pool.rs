@@ -1,17 +1,17 @@
 //! Threads that decompress, and the device whose requests they answer.
 //!
-//! Decompression takes a processor and waits for the compressed bytes below, so that it is no work
-//! for the thread that submits a request, nor for one that completes requests of the device below.
-//! A request is cut into pieces, which several threads work on side by side:
+//! Decompression takes a processor and waits for the compressed bytes, so that it is no work for
+//! threads that submit requests or complete those of the device below. Several threads work on the
+//! pieces of a request side by side:
 //!
 //! ```text
 //!  submit ──> pieces ──> queue ──> thread: wait for compressed bytes, decompress ──> complete
 //!                          └─────> thread: the next piece whose turn is free
 //! ```
 //!
-//! A stream can only be read forwards, so pieces of one stream take turns: two of the same turn
-//! never run at once. A thread that finds none whose turn is free ends its work, as the thread with
-//! that turn looks again when its piece is done.
+//! A stream can only be read forwards: two pieces of the same turn never run at once. A thread that
+//! finds no piece whose turn is free ends its work, as the thread with that turn looks again when
+//! its piece is done.
 //!
 //! A decoder that panics costs its piece.
 
@@ -29,16 +29,14 @@ use rustix::io::Errno;
 use crate::fetch::Scatter;
 use crate::window::{copying, readable};
 
-/// The last parts that a device decompressed, together: more than what is read ahead of one reader.
-/// Small requests to neighbours come one after another, and what is above asks for pages that are
-/// smaller than the parts.
+/// All parts that a device keeps: more than what is read ahead of one reader. Requests above are
+/// for pages, which are smaller than the parts.
 pub(crate) const KEPT_BYTES_MAX: usize = 4 << 20;
-/// More gain little, as a request has at most eight pieces and the device below its own limit.
+/// More gain little: a request has at most eight pieces, the device below its own limit.
 const THREADS_MAX: usize = 4;
 
-/// Bytes that are computed from those of a device below, piece by piece.
+/// Bytes that are computed piece by piece from those of a device below.
 pub(crate) trait Decode: Send + Sync + 'static {
-    /// The device below.
     fn below(&self) -> &Arc<dyn Device>;
 
     /// Of all that can be read.
@@ -50,10 +48,10 @@ pub(crate) trait Decode: Send + Sync + 'static {
     /// Pieces of one turn never run at once.
     fn turn(&self, offset: u64) -> Option<usize>;
 
-    /// Threads that may work at once, for the memory that each takes.
+    /// Threads that may work at once, for their memory.
     fn width(&self) -> usize;
 
-    /// Fills the target, which is part of one piece; how many bytes it filled, from the first.
+    /// Fills the target, part of one piece; how many bytes, from the first.
     fn read(&self, offset: u64, target: &mut [u8], issuer: Issuer) -> (usize, Result<()>);
 }
 
@@ -71,12 +69,11 @@ struct Shared<D> {
 #[derive(Default)]
 struct Pieces {
     queue: VecDeque<(Option<usize>, Request)>,
-    /// Turns that are taken.
     taken: Vec<usize>,
 }
 
 impl Pieces {
-    /// The first piece that can be worked on; its turn is taken.
+    /// Takes the first piece whose turn is free.
     fn next(&mut self) -> Option<(Option<usize>, Request)> {
         let is_free = |(turn, _): &(Option<usize>, Request)| {
             turn.is_none_or(|turn| !self.taken.contains(&turn))
@@ -107,7 +104,6 @@ impl<D: Decode> Decoded<D> {
         for _ in 0..count {
             let shared = self.shared.clone();
             if let Err(work) = self.workers.run(move || shared.work_off()) {
-                // There is no thread: the caller does the work.
                 work();
             }
         }
@@ -115,7 +111,6 @@ impl<D: Decode> Decoded<D> {
 }
 
 impl<D: Decode> Shared<D> {
-    /// Works until there is nothing that can be worked on now.
     fn work_off(&self) {
         loop {
             let next = self.pieces.lock().next();

@@ -1,9 +1,8 @@
 //! Images of raw sectors, or with a pregap, and nothing else.
 //!
-//! Sector 16 of a data track holds the first descriptor. Each layout puts it elsewhere, so the one
-//! under which it is found is that of the image. Some writers store the pregap of 150 sectors
-//! first. Sectors of 2352 and 2448 bytes have a sync pattern each, which tells them apart, and
-//! music has none: where an image begins with music and ends with data, the data is at its end.
+//! Sector 16 of a data track holds the first descriptor, which each layout puts elsewhere. Some
+//! writers store the pregap of 150 sectors first. Sectors of 2352 and 2448 bytes have a sync
+//! pattern, which music has not: an image may begin with music and end with data.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::track::Track;
 use crate::volume::{self, FIRST_SECTOR, MARK_BYTES};
 use crate::{Inside, Result, bytes};
 
-/// Sectors before the first one of a track, if they are stored.
+/// Sectors before a track, if they are stored.
 const PREGAP_SECTORS: u64 = 150;
 
 const LAYOUTS: [Layout; 4] = [
@@ -24,8 +23,7 @@ const LAYOUTS: [Layout; 4] = [
     Layout::COOKED,
 ];
 
-/// Finds the layout of an image whose first descriptor is not where it is in one of 2048-byte
-/// sectors.
+/// Finds the layout of an image without a descriptor at its place in sectors of 2048 bytes.
 pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     for pregap in [0, PREGAP_SECTORS] {
         for layout in LAYOUTS {
@@ -47,7 +45,6 @@ pub(crate) fn open(device: &Arc<dyn Device>) -> Result<Option<Inside>> {
     Ok(None)
 }
 
-/// The data track behind so many sectors of music and of its pregap, if there is one.
 fn track(
     device: &Arc<dyn Device>,
     (music, pregap): (u64, u64),
@@ -71,14 +68,13 @@ fn track(
     Ok(Some(Inside::new(inside, words)))
 }
 
-/// Whether a sector of a track from `start` is one of data.
 fn is_data(device: &dyn Device, start: u64, layout: Layout, sector: u64) -> Result<bool> {
     let position = start + sector * layout.stride_bytes();
     let bytes = bytes::read(device, position, MARK_BYTES)?;
     Ok(bytes.is_some_and(|bytes| layout.is_of_data(&bytes)))
 }
 
-/// The first sector of data of an image that begins with music and ends with data, found by halves.
+/// The first sector of data of an image that begins with music and ends with data.
 fn behind_music(device: &dyn Device, layout: Layout) -> Result<Option<u64>> {
     let is_data = |sector: u64| is_data(device, 0, layout, sector);
     let last = device.length_bytes() / layout.stride_bytes();
@@ -91,9 +87,8 @@ fn behind_music(device: &dyn Device, layout: Layout) -> Result<Option<u64>> {
     edge(last, 0, is_data).map(|(data, _)| Some(data))
 }
 
-/// Bytes up to the end of the data track. Tracks of music may follow in the same file, and readers
-/// look at the last sectors of a volume. Where they begin is searched by halves, and believed if
-/// the sectors from there on are no data.
+/// Bytes up to the end of the data track: readers look at the last sectors of a volume, and music
+/// may follow. Its begin is believed if some sectors from there on are no data.
 fn data_bytes(device: &dyn Device, start: u64, layout: Layout) -> Result<u64> {
     const BELIEVED_SECTORS: u64 = 16;
     let stride = layout.stride_bytes();
@@ -112,7 +107,7 @@ fn data_bytes(device: &dyn Device, start: u64, layout: Layout) -> Result<u64> {
     Ok(other * stride)
 }
 
-/// Two neighbours of which one is of data and one is not, between two sectors of which that is so.
+/// Two neighbours of which one is of data and one is not, between two such sectors, by halves.
 fn edge(
     mut data: u64,
     mut other: u64,
@@ -128,7 +123,6 @@ fn edge(
     Ok((data, other))
 }
 
-/// Whether the first descriptor of a track from `start` is there under this layout.
 fn has_volume(device: &dyn Device, start: u64, layout: Layout) -> Result<bool> {
     let position = start + FIRST_SECTOR * layout.stride_bytes();
     let sector = bytes::read(device, position, layout.needed_bytes())?;

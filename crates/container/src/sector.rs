@@ -16,17 +16,12 @@ const MODE: usize = 15;
 const SUBHEADER_BYTES: usize = 8;
 const SUBMODE: usize = 2;
 const FORM_2: u8 = 1 << 5;
-/// Bytes of user data.
 const DATA_BYTES: usize = 2048;
 
-/// What a sector begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Head {
-    /// User data.
     Data,
-    /// A subheader.
     Subheader,
-    /// The sync pattern.
     Sync,
 }
 
@@ -34,7 +29,6 @@ pub(crate) enum Head {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     head: Head,
-    /// From a sector to the next.
     stride_bytes: usize,
 }
 
@@ -60,7 +54,7 @@ impl Layout {
         stride_bytes: 2448,
     };
 
-    /// The one whose sectors take so many bytes.
+    /// That of sectors of so many bytes.
     pub(crate) fn of_sector_bytes(bytes: u64) -> Option<Self> {
         let all = [
             Self::COOKED,
@@ -72,7 +66,7 @@ impl Layout {
             .find(|layout| layout.stride_bytes as u64 == bytes)
     }
 
-    /// The same with so many bytes from a sector to the next.
+    /// The same with another stride.
     pub(crate) fn with_stride(self, stride_bytes: usize) -> Self {
         Self {
             stride_bytes,
@@ -80,12 +74,12 @@ impl Layout {
         }
     }
 
-    /// From a sector to the next.
+    /// Bytes from a sector to the next.
     pub(crate) fn stride_bytes(self) -> u64 {
         self.stride_bytes as u64
     }
 
-    /// Bytes of a sector up to the end of its user data, at most.
+    /// Bytes up to the end of the user data, at most.
     pub(crate) fn needed_bytes(self) -> usize {
         let before = match self.head {
             Head::Data => 0,
@@ -95,7 +89,7 @@ impl Layout {
         before + DATA_BYTES
     }
 
-    /// The user data of a sector; `None` when it has none: it is audio, video or damaged.
+    /// The user data of a sector; `None` for audio, video or damage.
     pub(crate) fn data(self, sector: &[u8]) -> Option<&[u8]> {
         let behind_subheader = |rest: &'_ [u8]| -> Option<usize> {
             (rest.get(SUBMODE)? & FORM_2 == 0).then_some(SUBHEADER_BYTES)
@@ -116,12 +110,11 @@ impl Layout {
         sector.get(start..start + DATA_BYTES)
     }
 
-    /// Whether a sector is one of data, of any mode. Where sectors have no sync pattern, all are.
+    /// Whether a sector is of data. Where sectors have no sync pattern, all are.
     pub(crate) fn is_of_data(self, sector: &[u8]) -> bool {
         self.head != Head::Sync || sector.starts_with(&SYNC)
     }
 
-    /// What it is, in words; `sector` is one of it.
     pub(crate) fn describe(self, sector: &[u8]) -> String {
         let stride = self.stride_bytes;
         match self.head {

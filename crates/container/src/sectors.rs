@@ -6,9 +6,8 @@
 //!  below   │h│ data        │ecc│h│ data        │ecc│h│ data        │ecc│   one request
 //! ```
 //!
-//! A request takes one request of the device below, for all sectors that it touches, and a copy of
-//! their data on the thread that completes it. Each sector says itself where its data is. One
-//! without data ends the transfer there with `EIO`.
+//! A request takes one request of the device below, and a copy on the thread that completes it.
+//! Each sector says where its data is. One without data ends the transfer there with `EIO`.
 
 use std::sync::Arc;
 
@@ -20,7 +19,6 @@ use crate::sector::Layout;
 use crate::volume::SECTOR_BYTES;
 use crate::window::{copying, cut, readable};
 
-/// See the module's text.
 pub(crate) struct Sectors {
     inner: Arc<dyn Device>,
     start: u64,
@@ -75,7 +73,7 @@ impl Sectors {
                 let at = offset + filled as u64;
                 let no_data = Error::failed(&name, at, Errno::IO);
                 let error = match result {
-                    // The sectors that were not transferred come behind those that have no data.
+                    // Sectors without data come before those that were not transferred.
                     Err(error) if is_cut(layout, bytes, skipped + filled) => error,
                     _ => no_data,
                 };
@@ -85,8 +83,8 @@ impl Sectors {
     }
 }
 
-/// Copies the data of these sectors without the first `skipped` bytes, up to a sector without
-/// data; how many bytes of the request it filled.
+/// Copies the data of these sectors without the first `skipped` bytes, up to a sector without data;
+/// how many bytes.
 fn gather(layout: Layout, bytes: &[u8], skipped: usize, request: &mut Request) -> usize {
     let mut target = Scatter::new(request.slices_mut());
     let stride = layout.stride_bytes() as usize;

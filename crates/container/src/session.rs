@@ -1,21 +1,21 @@
-//! A later session of a disc, alone: what is left of a disc of music with a session of data behind
-//! it (CD-Extra), or of a disc that was written in several goes.
+//! A later session of a disc, alone: data behind music (CD-Extra), or of a disc that was written in
+//! several goes.
 //!
-//! Its extents count from the beginning of the disc, its descriptors are 16 sectors behind its own.
-//! So its bytes are shown where the disc has them ([`Joined`]).
+//! Its extents count from the beginning of the disc, so that its bytes are shown where the disc has
+//! them ([`Joined`]).
 //!
-//! Nothing that is stored says where that is. The primary descriptor has the sector of the root
-//! directory, S + r, and a root directory has its own sector in its first record: where such a
-//! record is found in place, there is nothing to do; where it is found before, that tells S.
+//! Nothing that is stored says where that is. But the primary descriptor has the sector of the root
+//! directory, S + r, and a root directory has its own sector in its first record. A root that is in
+//! place leaves nothing to do; one that is found before its place tells S.
 //!
 //! ```text
 //!  as it is stored   | 0 .. 15 | 16 descriptors | ...      | r root directory: "I am at S + r"
 //! ```
 //!
-//! Writers count the sectors of its volume from its own beginning, where a reader takes them for
-//! those of the disc; so it is said here when the session is cut off.
+//! Writers count the sectors of its volume from its own beginning, and readers take them for those
+//! of the disc; so [`shortfall`] says when the session is cut off.
 //!
-//! Weakness: a root directory that lies further behind than [`SEARCHED_SECTORS`] is not found.
+//! Weakness: a root directory behind [`SEARCHED_SECTORS`] is not found.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) enum Place {
 }
 
 /// The device with its sectors where its disc had them, and the first of them; `None` where they
-/// are in place, or where that cannot be seen.
+/// are in place, or that cannot be seen.
 pub(crate) fn open(inner: &Arc<dyn Device>) -> Option<(Joined, u64)> {
     match place(&**inner) {
         Place::At(first) => Some((Joined::new(inner, first, &[]), first)),
@@ -49,22 +49,21 @@ pub(crate) fn open(inner: &Arc<dyn Device>) -> Option<(Joined, u64)> {
     }
 }
 
-/// What is missing of a session from this sector on, of which so many bytes are there, in words
-/// that can follow "it".
+/// What a session from sector `first` on lacks that has `there` bytes, in words that can follow
+/// "it".
 pub(crate) fn shortfall(inner: &dyn Device, first: u64, there: u64) -> Option<String> {
     let at = FIRST_SECTOR * SECTOR_BYTES;
     let descriptor = bytes::read(inner, at, SECTOR_BYTES as usize).ok()??;
     let sectors = volume::sectors(&descriptor)?;
     let whole = sectors * SECTOR_BYTES;
-    // Of a volume that counts from the beginning of the disc a reader knows where it ends, and
-    // some writers do not pad the last sector.
+    // Of a volume that counts from the beginning of the disc a reader sees the end itself. Some
+    // writers do not pad the last sector.
     let is_cut = sectors <= first && there + SECTOR_BYTES <= whole;
     let tail = "bytes of its volume, as after an interrupted download";
     is_cut.then(|| format!("has {there} of the {whole} {tail}"))
 }
 
-/// Where the extents of the volume of a device count from. What cannot be read is the business of
-/// readers.
+/// Where the extents of a device's volume count from. Errors are left to readers.
 pub(crate) fn place(device: &dyn Device) -> Place {
     match root(device) {
         Some(root) if is_root_at(device, root) => Place::Here,
@@ -75,12 +74,12 @@ pub(crate) fn place(device: &dyn Device) -> Place {
     }
 }
 
-/// Whether the root directory of a device is where it says.
+/// Whether the root directory is where it says.
 pub(crate) fn is_in_place(device: &dyn Device) -> bool {
     root(device).is_some_and(|root| is_root_at(device, root))
 }
 
-/// The sector of its root directory.
+/// The sector of the root directory.
 fn root(device: &dyn Device) -> Option<u64> {
     let at = FIRST_SECTOR * SECTOR_BYTES;
     let descriptor = bytes::read(device, at, SECTOR_BYTES as usize).ok()??;
@@ -92,7 +91,7 @@ fn is_root_at(device: &dyn Device, root: u64) -> bool {
     record.is_ok_and(|record| record.is_some_and(|record| volume::is_root(&record, root)))
 }
 
-/// The first sector of the disc whose sector `root` is the root directory, if that is found.
+/// The sector of its disc with which a device begins whose root directory is at `root`.
 fn search(device: &dyn Device, root: u64) -> Result<Option<u64>> {
     let sectors = device.length_bytes() / SECTOR_BYTES;
     let mut from = FIRST_SECTOR + 1;

@@ -9,31 +9,28 @@ use crate::sectors::Sectors;
 use crate::window::Window;
 use crate::{Result, bytes};
 
-/// See the module's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Track {
     /// First byte of its first sector.
     pub start: u64,
     /// Bytes at most; the device may end before.
     pub length_bytes: u64,
-    /// How its sectors are stored.
     pub layout: Layout,
 }
 
 /// A track as a table lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listed {
-    /// From 1.
     pub number: usize,
     /// Whether it is of data that can be read.
     pub is_data: bool,
-    /// Which file of the table has it; `None` where its sectors are stored in no file as they are.
+    /// Of the table; `None` where no file has its sectors as they are.
     pub file: Option<usize>,
     /// Where it is in that file.
     pub track: Track,
     /// Its first sector on the disc, where the table has that.
     pub sector: Option<u64>,
-    /// Sectors of no track before it, where the table has not.
+    /// Sectors of no track before it, for tables without `sector`.
     pub gap_sectors: u64,
 }
 
@@ -53,7 +50,7 @@ impl Track {
         Ok((device, words))
     }
 
-    /// Its sectors, in a file of so many bytes if that is known.
+    /// Their number, in a file of so many bytes if that is known.
     pub(crate) fn sectors(self, file_bytes: Option<u64>) -> Option<u64> {
         let there = file_bytes.map(|bytes| bytes.saturating_sub(self.start));
         let bytes = match self.length_bytes {

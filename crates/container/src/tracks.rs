@@ -1,13 +1,12 @@
 //! The tracks of a disc: which one is read, and what of the others belongs to it.
 //!
-//! **Problem.** A sheet, an image of Nero and a CHD have a table of tracks, of which several may be
-//! of data: sessions that were written one after another, each with all files of those before it; a
-//! GD-ROM, whose files lie in the first and the last track of its outer area; discs with a file
-//! system in each track.
+//! **Problem.** Several tracks of a table may be of data: sessions, each with all files of those
+//! before it; a GD-ROM, whose files lie in the first and the last track of its outer area; discs
+//! with a file system in each track.
 //!
 //! **Rule.** The first track of data with a volume is read (of a GD-ROM the first of the outer
-//! area), or the one that is wanted. A volume says where its track is on the disc (see `session`);
-//! what has none is where the table says, or behind the track before it:
+//! area), or the one that is wanted. A volume says where its track is (see `session`); other tracks
+//! are where the table says, or behind the track before:
 //!
 //! ```text
 //!  track 1 data     sector 0        its volume: sector 0
@@ -16,11 +15,11 @@
 //!  track 4 data     behind 3
 //! ```
 //!
-//! All tracks of data are shown at their places ([`Joined`]), unless the volume of the track that
-//! is read counts from the track's own first sector: it needs no others.
+//! All tracks of data are shown at their places ([`Joined`]), unless the volume that is read counts
+//! from its track's first sector: it needs no others.
 //!
-//! **Known weakness.** A track without a volume, behind a gap that its table does not have, is
-//! shown too early.
+//! **Known weakness.** A track without a volume is shown too early behind a gap that its table does
+//! not have.
 
 use std::sync::Arc;
 
@@ -32,16 +31,15 @@ use crate::track::Listed;
 use crate::volume::{self, SECTOR_BYTES};
 use crate::{Error, Inside, Result, Wanted};
 
-/// Tracks of a disc, and their highest number.
+/// Tracks of a disc, and the highest number of one.
 pub(crate) const TRACKS_MAX: usize = 99;
-/// Where the outer area of a GD-ROM begins, which has what the disc is for.
+/// Where the outer area of a GD-ROM begins.
 pub(crate) const HIGH_DENSITY_SECTOR: u64 = 45_000;
-/// Higher ones are on no disc: four layers of a Blu-ray disc have half as many.
+/// Four layers of a Blu-ray disc have half as many.
 const SECTOR_MAX: u64 = 1 << 27;
 
-/// Sectors between the end of a session and the first track of the next one, without that track's
-/// pregap: 1:30 minutes of lead-out behind the first session and 0:30 behind others, and a minute
-/// of lead-in.
+/// Sectors between a session and the pregap of the next one: a lead-out of 1:30 minutes behind the
+/// first session and of 0:30 behind others, and a minute of lead-in.
 pub(crate) const fn sectors_between_sessions(is_first: bool) -> u64 {
     match is_first {
         true => 11_250,
@@ -52,16 +50,14 @@ pub(crate) const fn sectors_between_sessions(is_first: bool) -> u64 {
 /// Opens a file of a table, by its index.
 pub(crate) type OpenFile<'a> = dyn Fn(usize) -> Result<Arc<dyn Device>> + 'a;
 
-/// A table of tracks.
 pub(crate) struct Table<'a> {
-    /// What it is called, such as "cue sheet".
+    /// Such as "cue sheet".
     pub title: String,
     /// In the order of the disc.
     pub tracks: &'a [Listed],
     pub open_file: &'a OpenFile<'a>,
 }
 
-/// A track of data that was opened.
 struct Opened {
     number: usize,
     device: Arc<dyn Device>,
@@ -70,15 +66,11 @@ struct Opened {
     /// First sector on the disc.
     first: Option<u64>,
     has_volume: bool,
-    /// What its volume says of its place.
+    /// By its volume.
     place: Place,
 }
 
-/// Opens the track that is wanted, or the one that is read by itself; `None` where no track has a
-/// volume.
-///
-/// # Errors
-/// Those of reading, and of a table without the track that is wanted.
+/// Opens the track that is wanted or read by itself; `None` where no track has a volume.
 pub(crate) fn open(table: &Table<'_>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let named = wanted.track.take();
     let data = || table.tracks.iter().filter(|it| it.is_data);
@@ -132,7 +124,6 @@ impl Table<'_> {
         }
     }
 
-    /// That there is no such track of data.
     fn without(&self, number: usize) -> Error {
         let data = self.tracks.iter().filter(|it| it.is_data);
         let data: Vec<String> = data.map(|it| it.number.to_string()).collect();
@@ -145,7 +136,6 @@ impl Table<'_> {
         self.error(format!("a disc {what} (tracks of data: {data})"))
     }
 
-    /// That the track that is wanted has no volume.
     fn empty(&self, number: usize, opened: &[Opened]) -> Error {
         let with = opened.iter().filter(|it| it.has_volume);
         let with: Vec<String> = with.map(|it| it.number.to_string()).collect();
@@ -158,7 +148,6 @@ impl Table<'_> {
         ))
     }
 
-    /// That the track that is wanted could not be opened.
     fn unopened(&self, number: usize, troubles: Vec<String>) -> Error {
         let start = format!("has its track {number} in ");
         let why = troubles.into_iter().find(|it| it.starts_with(&start));
@@ -166,7 +155,6 @@ impl Table<'_> {
         self.error(format!("a disc that {why}"))
     }
 
-    /// Whether it is of a GD-ROM.
     fn has_outer_area(&self) -> bool {
         let is_edge = |it: &Listed| it.sector == Some(HIGH_DENSITY_SECTOR);
         self.tracks.iter().any(is_edge)
@@ -177,7 +165,7 @@ impl Table<'_> {
         (self.open_file)(listed.file.ok_or_else(none)?)
     }
 
-    /// The only track of data. Where it is its volume says.
+    /// The only track of data; its volume says where it is.
     fn alone(&self, listed: &Listed) -> Result<Opened> {
         Opened::new(listed, &self.file(listed)?)
     }
@@ -191,7 +179,7 @@ impl Table<'_> {
             let gap = if index == 0 { 0 } else { listed.gap_sectors };
             let behind = next.and_then(|next: u64| next.checked_add(gap));
             let mut first = listed.sector.or(behind);
-            // A file of music is only looked at for its length.
+            // A file of music is opened for its length alone.
             let later = self.tracks.get(index + 1..).unwrap_or_default();
             let counts = later.first().is_some_and(|it| it.sector.is_none())
                 && later.iter().any(|it| it.is_data);
@@ -234,7 +222,7 @@ impl Table<'_> {
     }
 }
 
-/// Why a file could not be opened, in words that can follow "in".
+/// Words that can follow "in".
 fn reason(error: &Error) -> String {
     let text = match error {
         Error::Damaged { what, .. } => what.clone(),
@@ -257,8 +245,8 @@ impl Opened {
         })
     }
 
-    /// What it makes of the disc, with the other tracks of data. Of those with a volume the reader
-    /// need not be told when this one was named.
+    /// The disc, with the other tracks of data; those with a volume are no news where this one was
+    /// named.
     fn inside(
         &self,
         table: &Table<'_>,
@@ -297,8 +285,7 @@ impl Opened {
         }
     }
 
-    /// All tracks as one disc, and the first sector of this one on it; `None` where this one needs
-    /// no others.
+    /// All tracks as one disc, and the first sector of this one; `None` where it needs no others.
     fn join(&self, others: &[&Self]) -> Option<(Joined, u64)> {
         let first = self
             .first

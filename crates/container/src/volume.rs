@@ -1,8 +1,7 @@
-//! Whether a device holds the volume of a disc: a file system that a reader of discs may know.
+//! Whether a device holds the volume of a disc.
 //!
-//! Each of them has a volume recognition sequence from byte 32768, whatever its sectors are
-//! (ECMA-119 clause 8, ECMA-167 2/9.1): a type, and an identifier of five bytes. High Sierra has
-//! its identifier eight bytes later.
+//! Each has a volume recognition sequence from byte 32768 (ECMA-119 clause 8, ECMA-167 2/9.1): a
+//! type, and an identifier of five bytes, which High Sierra has eight bytes later.
 
 use pagewell_device::Device;
 
@@ -12,7 +11,7 @@ use crate::{Result, bytes};
 pub(crate) const FIRST_SECTOR: u64 = 16;
 /// Bytes of user data in a sector.
 pub const SECTOR_BYTES: u64 = 2048;
-/// Where the first descriptor begins, in bytes.
+/// The first byte of the first descriptor.
 pub const MARK_POSITION: u64 = FIRST_SECTOR * SECTOR_BYTES;
 /// As many bytes of a descriptor as tell what it is.
 pub const MARK_BYTES: usize = 16;
@@ -28,8 +27,8 @@ pub fn begins(descriptor: &[u8]) -> bool {
 /// As many bytes of a root directory as tell what it is.
 pub const ROOT_BYTES: usize = 34;
 
-/// The sector of the root directory, by a primary descriptor of ISO 9660 (ECMA-119 clause 8.4)
-/// whose blocks are sectors.
+/// The sector of the root directory, by a primary descriptor (ECMA-119 clause 8.4) whose blocks are
+/// sectors.
 #[must_use]
 pub fn root_sector(descriptor: &[u8]) -> Option<u64> {
     const BLOCK_BYTES: usize = 128;
@@ -50,8 +49,8 @@ pub(crate) fn sectors(descriptor: &[u8]) -> Option<u64> {
 }
 
 /// Whether a sector of this number, of which at least [`ROOT_BYTES`] are given, begins a directory:
-/// the first record is of a directory, has its number and no other name than its own (ECMA-119
-/// clause 6.8.2.2).
+/// its first record is a directory's, with this number and the name of itself (ECMA-119 clause
+/// 6.8.2.2).
 #[must_use]
 pub fn is_root(sector: &[u8], number: u64) -> bool {
     let Some(record) = sector.get(..ROOT_BYTES) else {
@@ -65,7 +64,7 @@ pub fn is_root(sector: &[u8], number: u64) -> bool {
     is_long && is_directory && extent == Some(number) && record.ends_with(&[1, 0])
 }
 
-/// The sector behind the descriptors of a device.
+/// The sector behind the descriptors.
 pub(crate) fn descriptors_end(device: &dyn Device) -> u64 {
     const DESCRIPTORS_MAX: u64 = 64;
     // The last descriptor of UDF.
@@ -79,12 +78,10 @@ pub(crate) fn descriptors_end(device: &dyn Device) -> u64 {
     FIRST_SECTOR + sectors.take_while(is_one).count() as u64
 }
 
-/// Whether the device holds one.
 pub(crate) fn is_in(device: &dyn Device) -> Result<bool> {
     is_at(device, 0)
 }
 
-/// Whether it holds one that begins at this byte.
 pub(crate) fn is_at(device: &dyn Device, start: u64) -> Result<bool> {
     let Some(position) = start.checked_add(MARK_POSITION) else {
         return Ok(false);

@@ -1,7 +1,7 @@
 //! Some bytes of a device, as a device: a partition, or a track of 2048-byte sectors.
 //!
-//! Where the first byte lies on a block of the device below, requests only move and no byte is
-//! copied; else each is one request of the device below with a block more, and a copy.
+//! Where the first byte lies on a block of the device below, requests only move; else each is one
+//! request of the device below with a block more, and a copy.
 
 use std::sync::Arc;
 
@@ -10,10 +10,9 @@ use rustix::io::Errno;
 
 use crate::fetch::{Scatter, fetch};
 
-/// Longer requests are cut where bytes are copied: what one takes in memory.
+/// Longer requests are cut where bytes are copied, which bounds the memory of one.
 pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
 
-/// See the module's text.
 pub(crate) struct Window {
     inner: Arc<dyn Device>,
     start: u64,
@@ -23,7 +22,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The bytes from `start`, at most `length_bytes`; none of them behind the end.
+    /// At most `length_bytes` from `start`, up to the end of the device.
     pub(crate) fn new(inner: Arc<dyn Device>, start: u64, length_bytes: u64) -> Self {
         let there = inner.length_bytes().saturating_sub(start);
         let block = u64::from(inner.geometry().logical_block_bytes.max(1));
@@ -114,7 +113,7 @@ pub(crate) fn copying(inner: Geometry) -> Geometry {
     }
 }
 
-/// A read with bytes, within the device; anything else is answered.
+/// A read with bytes, within the device; other requests are answered.
 pub(crate) fn readable(device: &dyn Device, request: Request) -> Option<Request> {
     if let Err(error) = check(device, &request) {
         request.fail(0, error);
@@ -131,7 +130,6 @@ pub(crate) fn readable(device: &dyn Device, request: Request) -> Option<Request>
     None
 }
 
-/// The request in pieces of at most [`PIECE_BYTES_MAX`].
 pub(crate) fn cut(request: Request) -> Vec<Request> {
     let lengths: Vec<usize> = pieces(request.len(), PIECE_BYTES_MAX).collect();
     match lengths.len() {

@@ -10,7 +10,6 @@ use crate::bytes::{self, u16_big, u32_big};
 
 const ENTRY_BYTES: usize = 512;
 
-/// The partitions; none without a map.
 pub(super) fn partitions(device: &dyn Device) -> Result<Vec<Partition>> {
     let descriptor = bytes::read(device, 0, 4)?.unwrap_or_default();
     if !descriptor.starts_with(b"ER") {

@@ -12,7 +12,6 @@ const HEADER_BYTES: usize = 92;
 /// Entries are 128 bytes, times a power of two.
 const ENTRY_BYTES: std::ops::RangeInclusive<u32> = 128..=4096;
 
-/// The partitions; none without a header.
 pub(super) fn partitions(device: &dyn Device) -> Result<Vec<Partition>> {
     for block in BLOCKS_BYTES {
         let header = bytes::read(device, block, HEADER_BYTES)?.unwrap_or_default();

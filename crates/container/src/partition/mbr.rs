@@ -1,6 +1,6 @@
 //! The table of the master boot record: four entries from byte 446 of the first sector, and logical
-//! partitions in a chain of such records. Numbers are those of Linux: 1 to 4, then 5 and on in the
-//! order of the chain.
+//! partitions in a chain of such records. Numbers are those of Linux: 1 to 4, then 5 and on along
+//! the chain.
 //!
 //! ```text
 //!  MBR: 1, 2, extended ─┐       starts count from
@@ -25,11 +25,11 @@ const ENTRY_BYTES: usize = 16;
 const ENTRIES: usize = 4;
 /// Of DOS, of disks of more than 8 GB, and of Linux.
 const EXTENDED: [u8; 3] = [0x05, 0x0f, 0x85];
-/// Entries of a record in a chain that have a meaning; what is behind them may be anything.
+/// Entries of a record in a chain that have a meaning.
 const CHAIN_ENTRIES: usize = 2;
 const FIRST_LOGICAL: usize = 5;
 
-/// An entry; its start counts from what the place of its record says.
+/// An entry; what its start counts from depends on its record.
 #[derive(Clone, Copy)]
 struct Entry {
     kind: u8,
@@ -51,7 +51,6 @@ impl Entry {
     }
 }
 
-/// The partitions; none without a boot record.
 pub(super) fn partitions(device: &dyn Device) -> Result<Vec<Partition>> {
     let table = entries(device, 0)?;
     let is_used = |entry: &Entry| entry.kind != 0 && entry.start != 0;

@@ -1,9 +1,8 @@
 //! The volume of a disc in a partition: MBR, GPT and Apple's map.
 //!
-//! Only a disk that holds no volume from its first byte on is looked at so: hybrid images, which
-//! are both, keep their own. The first partition with a volume counts, and others with one are
-//! said; a caller may take any by its number. An entry that leads out of the disk, or that is
-//! damaged, is passed over: damage costs that partition.
+//! A disk that holds a volume from its first byte on (a hybrid image) keeps it. Else the first
+//! partition with a volume counts, and others with one are said; a caller may take any by its
+//! number. Entries that are damaged, or lead out of the disk, are passed over.
 
 mod apple;
 mod gpt;
@@ -17,7 +16,7 @@ use pagewell_device::Device;
 use crate::window::Window;
 use crate::{Inside, Result, Wanted, volume};
 
-/// Partitions of a table that are looked at; GPT has 128 as a rule.
+/// Partitions of a table that are looked at; a GPT has 128 as a rule.
 const PARTITIONS_MAX: usize = 128;
 
 /// An entry of a table, as it is recorded.
@@ -31,7 +30,7 @@ pub struct Partition {
     pub length_bytes: u64,
 }
 
-/// Kinds of tables, and the entries of each that a disk has. Hybrid images have several.
+/// The tables of a disk by their kinds, with their entries. Hybrid images have several.
 pub fn partitions(device: &dyn Device) -> Result<Vec<(&'static str, Vec<Partition>)>> {
     let mut tables = vec![
         ("GPT", gpt::partitions(device)?),
@@ -97,8 +96,8 @@ fn window(
     (Arc::new(window), words)
 }
 
-/// Opens the partition that is wanted, if the device has it; of several tables that with a volume
-/// there, or else the first that has one of this number.
+/// Opens the partition that is wanted, if there is one: of several tables in that with a volume
+/// there, or else in the first.
 pub(crate) fn open_wanted(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let Some(number) = wanted.partition else {
         return Ok(None);
@@ -124,7 +123,6 @@ pub(crate) fn open_wanted(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Resu
     }))
 }
 
-/// What a device without the partition of this number is.
 pub(crate) fn without(device: &dyn Device, number: usize) -> String {
     let tables = partitions(device).unwrap_or_default();
     let all = tables.iter().flat_map(|(_, partitions)| partitions);

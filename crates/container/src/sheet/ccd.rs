@@ -1,13 +1,12 @@
-//! Sheets of CloneCD: sections in brackets. The image beside it has whole sectors; its subchannels
-//! are in a file of their own.
+//! Sheets of CloneCD. The image beside has whole sectors; subchannels are in a file of their own.
 //!
 //! ```text
 //!  [Entry 3]  Session=2, Point=0x02 (a track; 0xa2: the end of the session), PLBA=11702
 //!  [TRACK 2]  MODE=1, INDEX 1=0
 //! ```
 //!
-//! Entries have sectors of the disc, indices count from the session's first sector. In the image a
-//! session follows the end of the one before at once.
+//! Entries have sectors of the disc, indices count from the session's first sector. In the image
+//! sessions follow each other at once.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +15,10 @@ use crate::sector::Layout;
 use crate::track::{Listed, Track};
 use crate::tracks::TRACKS_MAX;
 
-/// The point of an entry that has the end of its session.
+/// The point of the end of a session.
 const LEAD_OUT: u64 = 0xa2;
 const NOWHERE: &str = "has a track that is nowhere on a disc";
 
-/// What a section says.
 type Section = BTreeMap<Vec<u8>, u64>;
 
 /// An entry of the table of the disc.
@@ -36,7 +34,7 @@ pub(super) fn parse(stem: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let file = found.file(&[stem, b".img"].concat());
     let mut place = Place::default();
     for (track, section) in tracks {
-        // A track may begin with its pregap alone.
+        // Of a track with its pregap alone.
         let Some(index) = section.get(b"INDEX 1".as_slice()) else {
             continue;
         };
@@ -82,7 +80,7 @@ struct Place {
 }
 
 impl Place {
-    /// The sector of the disc where a track with this entry and index begins.
+    /// The sector of the disc where a track begins.
     fn enter(&mut self, entries: &[Entry], track: (Option<&Entry>, u64)) -> Option<u64> {
         let (Some(entry), index) = track else {
             return Some(track.1);
@@ -100,7 +98,7 @@ impl Place {
     }
 }
 
-/// The entries, and what is said of each track, in the order of their numbers.
+/// The entries, and the tracks in the order of their numbers.
 fn sections(text: &[u8]) -> (Vec<Entry>, BTreeMap<usize, Section>) {
     let (mut entries, mut tracks) = (Vec::new(), BTreeMap::<usize, Section>::new());
     let mut name: &[u8] = b"";
@@ -126,7 +124,6 @@ fn sections(text: &[u8]) -> (Vec<Entry>, BTreeMap<usize, Section>) {
     (entries, tracks)
 }
 
-/// The entry in a section of one.
 fn of_section(section: &Section) -> Option<Entry> {
     let value = |key: &[u8]| section.get(key).copied();
     Some(Entry {
@@ -136,7 +133,7 @@ fn of_section(section: &Section) -> Option<Entry> {
     })
 }
 
-/// `KEY=NUMBER`, the key in capitals; the number may be in hexadecimal digits.
+/// `KEY=NUMBER`, the key in capitals, the number decimal or hexadecimal.
 fn key_and_value(line: &[u8]) -> (Vec<u8>, Option<u64>) {
     let mut parts = line.splitn(2, |byte| *byte == b'=');
     let key = parts.next().unwrap_or_default();
@@ -151,7 +148,6 @@ fn key_and_value(line: &[u8]) -> (Vec<u8>, Option<u64>) {
     (key, value)
 }
 
-/// The number of the track whose section a line begins.
 fn track_number(line: &[u8]) -> Option<usize> {
     let name = line.strip_prefix(b"[")?.strip_suffix(b"]")?;
     let track = name.to_ascii_uppercase();

@@ -1,5 +1,5 @@
-//! Cue sheets. Positions are frames from the beginning of a file, in which tracks follow each other
-//! with sectors of their own sizes; a track may begin with a pregap, from `INDEX 00` to `INDEX 01`.
+//! Cue sheets. Positions are frames of a file, in which each track has its size of sectors; a track
+//! may begin with a pregap, from `INDEX 00` to `INDEX 01`.
 //!
 //! ```text
 //!  file      | index 1 of track 1      | index 0 of track 2 | index 1 of track 2
@@ -16,11 +16,10 @@ use crate::tracks::{HIGH_DENSITY_SECTOR, sectors_between_sessions};
 
 /// Of sound, and of sound with pictures beside it.
 const AUDIO_BYTES: u64 = 2352;
-/// The pregap of the first track of a session, which many sheets leave out.
+/// Of the first track of a session; many sheets leave it out.
 const PREGAP_SECTORS: u64 = 150;
 const NO_BYTES: &str = "has its data track in a file of sound";
 
-/// What was read up to a line.
 #[derive(Default)]
 struct Walk {
     found: Found,
@@ -31,13 +30,13 @@ struct Walk {
     number: usize,
     mode: Vec<u8>,
     is_waiting: bool,
-    /// Where it begins in the file with its pregap, in frames.
+    /// Where its pregap begins in the file, in frames.
     begin: Option<u64>,
-    /// Where the last index is, in frames and bytes, and how long sectors behind it are.
+    /// Where the last index is, in frames and bytes, and the size of sectors behind it.
     frame: u64,
     byte: u64,
     sector_bytes: u64,
-    /// Where the next track lies on the disc: sectors that are in no file, and what is sure.
+    /// Of the next track: sectors before it that are in no file, and its place if that is sure.
     gap_sectors: u64,
     session: u64,
     next_session: u64,
@@ -106,7 +105,7 @@ impl Walk {
             return Err("has an index that is no time");
         };
         let own_bytes = sector_bytes(&self.mode).unwrap_or(AUDIO_BYTES);
-        // What is before the first track of a file are sectors of its own.
+        // Sectors before the first track of a file are of its size.
         let each = if self.sector_bytes == 0 {
             own_bytes
         } else {
@@ -131,7 +130,7 @@ impl Walk {
         Ok(())
     }
 
-    /// The track before ends where the first index of the current one is.
+    /// The track before ends at the first index of the current one.
     fn end_track(&mut self) {
         if let Some(before) = self.found.tracks.last_mut() {
             before.track.length_bytes = self.byte.saturating_sub(before.track.start);

@@ -7,8 +7,7 @@
 //!  3 45000 4 2352 track03.bin 0
 //! ```
 //!
-//! A name with spaces is in quotes. (The format is that which Flycast and MAME read; there is no
-//! specification.)
+//! A name with spaces may be in quotes. (Flycast and MAME read this; there is no specification.)
 
 use super::{Found, lines, number, quoted, split_word};
 use crate::sector::Layout;

@@ -8,8 +8,8 @@
 //!  .mds  binary tables, of the .mdf beside it                            (Alcohol 120%)
 //! ```
 //!
-//! A sheet names files; only the last part of a name counts, as sheets keep paths of the machine on
-//! which they were written, and as a sheet must not lead elsewhere.
+//! Only the last part of a file's name counts: sheets keep paths of the machine that wrote them,
+//! and must not lead elsewhere.
 
 mod ccd;
 mod cue;
@@ -26,10 +26,10 @@ use crate::track::Listed;
 use crate::tracks::{self, TRACKS_MAX, Table};
 use crate::{Error, Inside, Result, Wanted};
 
-/// Longer files are no sheets: 99 tracks with their titles take a few kilobytes.
+/// Longer files are no sheets: 99 tracks take a few kilobytes.
 pub const SHEET_BYTES_MAX: u64 = 1 << 20;
 
-/// What a sheet says of the tracks of a disc, of which at least one is of data.
+/// The tracks of a disc by its sheet, of which at least one is of data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sheet {
     files: Vec<Vec<u8>>,
@@ -44,13 +44,12 @@ struct Found {
     tracks: Vec<Listed>,
 }
 
-/// What a sheet without a data track says.
 const NO_DATA: &str = "has no data track: it describes a disc of music, or none";
 
-/// A parser takes the name of a sheet up to its last dot, and its bytes.
+/// Takes the name of a sheet up to its last dot, and its bytes.
 type Parser = fn(&[u8], &[u8]) -> Result<Found, &'static str>;
 
-/// What stands behind the last dot of a name, what such a sheet is called, how it is parsed.
+/// The ending of names, and what such a sheet is called.
 type Kind = (&'static [u8], &'static str, Parser);
 
 const KINDS: [Kind; 5] = [
@@ -65,8 +64,8 @@ const KINDS: [Kind; 5] = [
 pub type OpenBeside<'a> = dyn Fn(&[u8]) -> Result<Arc<dyn Device>, String> + 'a;
 
 impl Found {
-    /// The index of a file of this name. A disc has no more files than tracks: names behind those
-    /// are dropped, as each is looked for in its folder.
+    /// The index of a file. Names behind as many as a disc has tracks are dropped, as each is
+    /// looked for in the folder.
     fn file(&mut self, name: &[u8]) -> usize {
         let there = self.files.iter().position(|it| it == name);
         there.unwrap_or_else(|| {
@@ -88,13 +87,13 @@ impl Found {
 }
 
 impl Sheet {
-    /// Whether the name of a file is that of a sheet.
+    /// Whether a file of this name is a sheet.
     #[must_use]
     pub fn is_name(name: &[u8]) -> bool {
         kind(name).is_some()
     }
 
-    /// Parses a sheet; the name is that of its file, the last part of its path.
+    /// Parses a sheet; the name is the last part of its path.
     ///
     /// # Errors
     /// What is wrong with it, in words that can follow its name.
@@ -113,13 +112,11 @@ impl Sheet {
         })
     }
 
-    /// What it is called.
     pub(crate) fn title(&self) -> &'static str {
         self.title
     }
 
-    /// The names of the files with its tracks, which are beside the sheet. Sheets are written where
-    /// capitals do not count.
+    /// The names of its files, which are beside it. Writers of sheets do not tell capitals apart.
     pub fn files(&self) -> impl Iterator<Item = &[u8]> {
         self.files.iter().map(Vec::as_slice)
     }
@@ -130,7 +127,7 @@ impl Sheet {
         open: &OpenBeside<'_>,
         wanted: &mut Wanted,
     ) -> Result<Option<Inside>> {
-        // Of several tracks in one file, which is opened once.
+        // A file of several tracks is opened once.
         let opened = RefCell::new(vec![None; self.files.len()]);
         let file = |index: usize| {
             if let Some(Some(file)) = opened.borrow().get(index) {
@@ -150,7 +147,6 @@ impl Sheet {
         tracks::open(&table, wanted)
     }
 
-    /// The file of the first track of data.
     pub(crate) fn open_first(&self, open: &OpenBeside<'_>) -> Result<Arc<dyn Device>> {
         let first = self.tracks.iter().find(|track| track.is_data);
         let file = first.and_then(|track| track.file);
@@ -170,7 +166,6 @@ fn last_part(path: &[u8]) -> Option<Vec<u8>> {
     (!is_none).then(|| name.to_owned())
 }
 
-/// The name of a sheet up to its last dot, and its kind.
 fn kind(name: &[u8]) -> Option<(&[u8], Kind)> {
     let dot = name.iter().rposition(|byte| *byte == b'.')?;
     let (stem, extension) = (name.get(..dot)?, name.get(dot + 1..)?);

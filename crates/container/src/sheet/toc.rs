@@ -1,6 +1,6 @@
 //! Sheets of cdrdao: `TRACK MODE [SUBCHANNELS]`, then `DATAFILE "NAME" [#OFFSET] [LENGTH]`, the
-//! length in frames or bytes. `//` begins a remark. Other programs (cueconvert) write
-//! `FILE "NAME" START [LENGTH]` for data, too, as cdrdao has it for music: times count sectors.
+//! length in frames or bytes. `//` begins a remark. cueconvert writes `FILE "NAME" START [LENGTH]`
+//! for data, too, as cdrdao does for music: times count sectors.
 
 use super::{Found, frames, lines, number, quoted, split_word};
 use crate::sector::Layout;
@@ -53,7 +53,7 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     Ok(found)
 }
 
-/// A line up to its remark, which is in no quotes.
+/// A line up to its remark.
 fn without_remark(line: &[u8]) -> &[u8] {
     let mut is_quoted = false;
     let is_remark = |pair: &[u8]| {
@@ -66,7 +66,7 @@ fn without_remark(line: &[u8]) -> &[u8] {
         .trim_ascii()
 }
 
-/// Music, of which only the length counts: the last word, in frames or samples.
+/// Music, of which only the length counts, in frames or samples.
 fn music(rest: &[u8]) -> Track {
     let (_, words) = quoted(rest).unwrap_or((b"", rest));
     let mut words = words.split(u8::is_ascii_whitespace);

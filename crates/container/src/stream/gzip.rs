@@ -1,16 +1,16 @@
 //! gzip (RFC 1952): members that follow each other, each a stream of deflate (RFC 1951).
 //!
 //! Nothing in the format says where a decoder could begin, so one pass over all of it keeps copies
-//! of the decoder on the way: its tables, the last 32 KiB, the place in the compressed bytes. At
-//! first there is one for each [`SPACING_BYTES`]; when there are [`COPIES_MAX`], every second goes
-//! and the spacing doubles, so that memory is bounded however long the stream is:
+//! of the decoder: its tables, the last 32 KiB, the place in the compressed bytes. There is one for
+//! each [`SPACING_BYTES`]; of [`COPIES_MAX`] every second goes and the spacing doubles, so that
+//! memory is bounded:
 //!
 //! ```text
 //!  │·│·│·│·│·│·│·│·         8 MiB, each 1 MiB
 //!  │   │   │   │   │   ...  16 MiB, each 2 MiB
 //! ```
 //!
-//! The same pass finds the length, which the format has only modulo 4 GiB, and compares checksums.
+//! The pass finds the length, too, which the format has modulo 4 GiB, and compares checksums.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
@@ -29,26 +29,25 @@ use crate::bytes;
 const SPACING_BYTES: u64 = 1 << 20;
 /// A copy takes 43 KiB.
 const COPIES_MAX: usize = 512;
-/// How far back deflate may refer (RFC 1951, 2).
+/// Deflate refers back at most so much (RFC 1951, 2).
 const WINDOW_BYTES: usize = 32 << 10;
 
 /// Memory of a reader: the decoder, the window, a step of input.
 pub(super) const READER_BYTES: usize = 320 << 10;
 
 pub(super) const MAGIC: &[u8] = b"\x1f\x8b\x08";
-/// The fields of a header without its variable parts, and of a trailer.
+/// A header without its variable parts, and a trailer.
 const HEADER_BYTES: usize = 10;
 const TRAILER_BYTES: usize = 8;
 /// Names and remarks in a header are text of people.
 const HEADER_TEXT_MAX: usize = 64 << 10;
 
-/// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Header,
     Body,
     Trailer,
-    /// What follows the last member is no member.
+    /// Behind the last member.
     End,
 }
 
@@ -88,7 +87,6 @@ impl Gzip {
         }
     }
 
-    /// Gives what is ready; the number of bytes.
     fn give(&mut self, target: &mut [u8]) -> usize {
         let state = &mut *self.state;
         let start = (state.next + WINDOW_BYTES - state.ready) % WINDOW_BYTES;
@@ -102,7 +100,6 @@ impl Gzip {
         count
     }
 
-    /// Reads a header; false when there is none.
     fn header(&mut self) -> io::Result<bool> {
         if self.source.fill_buf()?.is_empty() {
             return Ok(false);
@@ -249,7 +246,6 @@ impl Region for Copy {
     }
 }
 
-/// What the pass over a stream found.
 pub(super) struct Pass {
     pub copies: Vec<(u64, Copy)>,
     pub length_bytes: u64,

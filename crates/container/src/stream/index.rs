@@ -10,12 +10,10 @@ use super::{LENGTH_BYTES_MAX, Reader, Region, Stream, gzip, pass_over, xz, zstd}
 use crate::pool::Decoded;
 use crate::{Error, Inside, Result, bytes};
 
-/// As much as a reader needs to tell whether there is a volume: its first descriptors, and the
-/// anchor of UDF in sector 256, behind a pregap of 150 sectors of 2448 bytes, or in the first
-/// partition of a disk, which begins at 1 MiB as a rule.
+/// What tells whether there is a volume: its first descriptors, and the anchor of UDF in sector
+/// 256, behind a pregap of 150 sectors of 2448 bytes, or in a partition that begins at 1 MiB.
 const PREFIX_BYTES: u64 = (3 << 19) + (64 << 10);
 
-/// A format of compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     Gzip,
@@ -38,7 +36,7 @@ impl Format {
     }
 }
 
-/// Streams of xz from their first byte on, where they have no index that can be used.
+/// Streams of xz without a usable index, from their first byte on.
 struct WholeXz;
 
 impl Region for WholeXz {
@@ -52,7 +50,7 @@ impl Region for WholeXz {
     }
 }
 
-/// The first decompressed bytes of a compressed device, up to an error; `None` when it is none.
+/// The first decompressed bytes, up to an error; `None` when the device is not compressed.
 pub(crate) fn prefix(device: &Arc<dyn Device>) -> Result<Option<Vec<u8>>> {
     let Some(format) = Format::of(&**device)? else {
         return Ok(None);
@@ -72,8 +70,8 @@ pub(crate) fn prefix(device: &Arc<dyn Device>) -> Result<Option<Vec<u8>>> {
     Ok(Some(prefix))
 }
 
-/// Opens a compressed device. `progress` gets the bytes of it that are done, where it has to be
-/// read as a whole.
+/// Opens a compressed device. `progress` gets the bytes that are done of one that has to be read as
+/// a whole.
 pub(crate) fn open(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Inside> {
     let Some(format) = Format::of(&**device)? else {
         return Err(Error::damaged(&**device, "no compressed image"));
@@ -152,7 +150,6 @@ fn open_whole_xz(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Ins
     Ok(found(stream, words, error))
 }
 
-/// Refuses a bomb.
 fn check_length(device: &dyn Device, length: u64) -> Result<()> {
     match length > LENGTH_BYTES_MAX {
         true => Err(Error::damaged(

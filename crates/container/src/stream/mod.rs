@@ -3,10 +3,9 @@
 //! **Problem.** A stream can only be decompressed forwards, from a place where a decoder can begin:
 //! the first byte of a block of xz, of a frame of zstd, and of gzip where a decoder was kept.
 //!
-//! **Rule.** The places cut the stream into *regions*. A piece of a request is decompressed from
-//! the beginning of its region, or from where an earlier reader of that region stands, whichever is
-//! nearer before it; what lies between is decompressed and dropped. Readers stay where they are
-//! for the piece that follows:
+//! **Rule.** The places cut the stream into *regions*. A piece is decompressed from the beginning
+//! of its region, or from where an earlier reader of that region stands, whichever is nearer; what
+//! lies between is dropped. Readers stay where they are for the piece that follows:
 //!
 //! ```text
 //!  regions   │ 0           │ 1                      │ 2       │
@@ -14,11 +13,11 @@
 //!            from here ─────> or ─> from a reader that stands here
 //! ```
 //!
-//! A reader that comes to the end of its region looks whether the stream agrees, which is where
+//! A reader at the end of its region looks whether the stream ends there, too, which is where
 //! checksums are. Requests are answered in chunks, the last of which are kept.
 //!
 //! **Known weakness.** In one long region a step backwards begins at its first byte again.
-//! Checksums of a block or a frame are seen with its last byte, not before.
+//! Checksums are seen with the last byte of a block or a frame.
 
 mod gzip;
 mod index;
@@ -39,30 +38,28 @@ use crate::pool::{Decode, KEPT_BYTES_MAX};
 pub(crate) use index::{open, prefix};
 use source::Failure;
 
-/// Twice the largest optical disc: longer streams are no images of discs.
+/// Twice the largest optical disc.
 const LENGTH_BYTES_MAX: u64 = 256 << 30;
 /// Blocks and frames of a stream; each takes 40 bytes.
 const REGIONS_MAX: usize = 1 << 18;
 /// What is decompressed at once, and kept.
 const CHUNK_BYTES: u64 = 128 << 10;
-/// Memory of all readers of a stream that stand by, and of all that work.
+/// Memory of the readers of a stream that stand by, and of those that work.
 const READERS_BYTES: usize = 64 << 20;
-/// Readers that stand by, at most: one for each of some programs that read side by side.
+/// Readers that stand by: one for each of some programs that read side by side.
 const READERS_MAX: usize = 8;
 
-/// A place where a decoder can begin.
 trait Region: Send + Sync + 'static {
-    /// A reader of its decompressed bytes from the first one on, which may go on into the next.
+    /// A reader from its first byte on, which may go on into the next.
     fn reader(&self, below: &Arc<dyn Device>, issuer: Issuer) -> io::Result<Reader>;
 }
 
-/// Decompressed bytes, forwards.
 struct Reader {
     bytes: Box<dyn Read + Send>,
     failure: Failure,
 }
 
-/// Reads so many bytes, or up to the end, and drops them; how many there were before an error.
+/// Drops so many bytes, or those up to the end; how many there were before an error.
 fn pass_over(reader: &mut dyn Read, bytes: u64) -> (u64, io::Result<()>) {
     let mut dropped = vec![0; (bytes.min(CHUNK_BYTES)) as usize];
     let mut passed = 0;
@@ -77,14 +74,12 @@ fn pass_over(reader: &mut dyn Read, bytes: u64) -> (u64, io::Result<()>) {
     (passed, Ok(()))
 }
 
-/// Reader of a region, standing at an offset of the stream.
 struct Standing {
     region: usize,
     offset: u64,
     reader: Reader,
 }
 
-/// A stream and its regions.
 struct Stream<R> {
     below: Arc<dyn Device>,
     length_bytes: u64,
@@ -149,7 +144,6 @@ impl<R: Region> Stream<R> {
         Ok((start, self.kept.insert(start, bytes, bytes_count)))
     }
 
-    /// The nearest reader before an offset.
     fn reader_before(&self, region: usize, offset: u64) -> io::Result<Standing> {
         let mut standing = self.standing.lock();
         let fits = |it: &&Standing| it.region == region && it.offset <= offset;
@@ -181,13 +175,12 @@ impl<R: Region> Stream<R> {
 }
 
 impl Standing {
-    /// Goes to `start` and reads up to `end`. An end before the region's is an error.
+    /// Goes to `start` and reads up to `end`; an earlier end is an error.
     fn chunk(&mut self, start: u64, end: u64, region_end: u64) -> io::Result<Vec<u8>> {
         debug_assert!(self.offset <= start && start < end && end <= region_end);
         let skipped = start - self.offset;
         let (passed, result) = pass_over(&mut self.reader.bytes, skipped);
         result?;
-        // At most CHUNK_BYTES.
         let mut bytes = vec![0; (end - start) as usize];
         if passed < skipped {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -197,7 +190,7 @@ impl Standing {
         Ok(bytes)
     }
 
-    /// Reads behind the last byte of a region: a decoder compares checksums there.
+    /// Reads behind the last byte of a region, where a decoder compares checksums.
     fn expect_end(&mut self) -> io::Result<()> {
         match self.reader.bytes.read(&mut [0]) {
             Ok(0) => Ok(()),

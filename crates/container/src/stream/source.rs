@@ -9,10 +9,10 @@ use pagewell_device::{Device, Error, Issuer};
 use crate::bytes;
 use crate::fetch::fetch;
 
-/// Bytes that are asked for at once: enough for a disk, and for a server with a short way.
+/// Asked for at once: enough for a disk, and for a server that is near.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Why a source failed: decoders between it and the reader keep no errors.
+/// Why a source failed: decoders keep no errors.
 pub(crate) type Failure = Arc<Mutex<Option<Error>>>;
 
 /// See the module's text. A clone goes on by itself.
@@ -44,12 +44,10 @@ impl Source {
         }
     }
 
-    /// The same that asks for so many bytes at once.
     pub(crate) fn with_steps(self, step_bytes: usize) -> Self {
         Self { step_bytes, ..self }
     }
 
-    /// Where its failure will be.
     pub(crate) fn failure(&self) -> Failure {
         self.failure.clone()
     }
@@ -59,7 +57,6 @@ impl Source {
         self.next - (self.step.len() - self.taken) as u64
     }
 
-    /// Goes on from there.
     pub(crate) fn go_to(&mut self, position: u64) {
         let first = self.next - self.step.len() as u64;
         let inside = position.checked_sub(first).map(usize::try_from);

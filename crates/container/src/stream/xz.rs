@@ -5,10 +5,9 @@
 //!                                     <── footer says how long the index is
 //! ```
 //!
-//! The last footer is at the end of the file, and from it all indices are found backwards. `xz -T0`
-//! makes blocks of 24 MiB, one thread makes a single block. A block is decompressed as a stream of
-//! its own: with the header of its stream, and an index and a footer that are made for it, so that
-//! the decoder compares the block's checksum.
+//! From the last footer on, all indices are found backwards. `xz -T0` makes blocks of 24 MiB, one
+//! thread a single block. A block is decompressed as a stream of its own, with an index and a
+//! footer that are made for it, so that the decoder compares the block's checksum.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::bytes::{self, array, u32_little};
 pub(super) const MAGIC: &[u8] = b"\xfd7zXZ\0";
 const HEADER_BYTES: u64 = 12;
 const FOOTER_BYTES: u64 = 12;
-/// An index that is longer is refused: one record takes at least two bytes.
+/// A longer index is refused: a record takes at least two bytes.
 const INDEX_BYTES_MAX: u64 = 16 << 20;
 /// Files with more streams are read from their first byte on.
 const STREAMS_MAX: usize = 1 << 16;
@@ -35,7 +34,6 @@ const DECODER_BYTES_MAX: u64 = 80 << 20;
 const DECODER_BYTES: usize = 256 << 10;
 const FILTER_LZMA2: u64 = 0x21;
 
-/// A block of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     at: u64,
@@ -45,10 +43,9 @@ pub(super) struct Block {
     flags: [u8; 2],
 }
 
-/// Blocks with the offsets of their decompressed bytes, and the length of all.
+/// Blocks with the offsets of their decompressed bytes, and the whole length.
 type Blocks = (Vec<(u64, Block)>, u64);
 
-/// A reader of streams, or of one.
 pub(super) fn decoder<R: Read>(source: R) -> XzReader<R> {
     XzReader::new_mem_limit(source, true, (DECODER_BYTES_MAX >> 10) as u32)
 }
@@ -96,7 +93,6 @@ fn crc(bytes: &[u8]) -> [u8; 4] {
     crc.sum().to_le_bytes()
 }
 
-/// The blocks of a file; `None` when its indices cannot be used.
 pub(super) fn blocks(device: &dyn Device) -> Result<Option<Blocks>> {
     let mut end = device.length_bytes() & !3;
     // Of the streams, the last first.
@@ -124,7 +120,7 @@ pub(super) fn blocks(device: &dyn Device) -> Result<Option<Blocks>> {
     Ok((length <= LENGTH_BYTES_MAX).then_some((regions, length)))
 }
 
-/// The stream that ends there: its start and its blocks. Padding behind it is passed over.
+/// The start and the blocks of the stream that ends there, or a word of padding without blocks.
 fn stream_before(device: &dyn Device, end: u64) -> Result<Option<(u64, Vec<Block>)>> {
     let Some(footer_at) = end.checked_sub(FOOTER_BYTES) else {
         return Ok(None);
@@ -134,7 +130,6 @@ fn stream_before(device: &dyn Device, end: u64) -> Result<Option<(u64, Vec<Block
         return Ok(None);
     };
     if footer.ends_with(&[0; 4]) {
-        // A word of padding; what follows is a stream or more of it.
         return Ok(Some((end - 4, Vec::new())));
     }
     let backward = u32_little(&footer, 4).map(|words| (u64::from(words) + 1) * 4);
@@ -205,7 +200,7 @@ fn number(rest: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The memory of a decoder, as the header of a block says (3.1): the dictionary of its last filter.
+/// The memory of a decoder by the header of a block (3.1): the dictionary of its last filter.
 pub(super) fn decoder_bytes(device: &dyn Device, block: &Block) -> Result<usize> {
     const HEADER_BYTES_MAX: usize = 1024;
     let there = device.length_bytes().saturating_sub(block.at);

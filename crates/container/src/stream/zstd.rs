@@ -1,8 +1,8 @@
 //! zstd (RFC 8878): frames that follow each other.
 //!
-//! A frame begins with a header, which may say how long its contents are, and has blocks, each with
-//! its length. So frames are found without decompressing them, from the header of one block to the
-//! next. The seekable format has a table of its frames in a last, skippable frame:
+//! A frame has a header, which may say how long its contents are, and blocks, each with its length.
+//! So frames are found without decompressing them, from block to block. The seekable format has a
+//! table of its frames in a last, skippable frame:
 //!
 //! ```text
 //!  frame │ frame │ ... │ 5E 2A 4D 18, length, (compressed, decompressed) ..., count, flags,
@@ -23,7 +23,7 @@ use crate::Result;
 use crate::bytes::{self, array, u32_little};
 
 pub(super) const MAGIC: &[u8] = b"\x28\xb5\x2f\xfd";
-/// Of a frame that decoders skip, but for its lower four bits.
+/// Of a frame that decoders skip, without its lower four bits.
 const MAGIC_SKIPPED: u32 = 0x184d_2a50;
 const SEEK_TABLE_MAGIC: &[u8] = b"\xb1\xea\x92\x8f";
 const SEEK_FOOTER_BYTES: u64 = 9;
@@ -34,7 +34,6 @@ const BLOCK_BYTES: u64 = 128 << 10;
 /// A decoder without its window.
 const DECODER_BYTES: usize = 512 << 10;
 
-/// Where a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Frame {
     at: u64,
@@ -85,7 +84,7 @@ impl Header {
     }
 }
 
-/// The contents of a frame; at their end checksums are compared.
+/// The contents of a frame, whose end compares checksums.
 struct Contents<R: Read> {
     decoder: StreamingDecoder<R, FrameDecoder>,
     is_cut: bool,
@@ -117,8 +116,8 @@ impl<R: Read> Read for Contents<R> {
 
 impl Region for Frame {
     fn reader(&self, below: &Arc<dyn Device>, issuer: Issuer) -> io::Result<Reader> {
-        // The decoder gives the last bytes of its window at the end of a frame alone: a last block
-        // without contents, and a checksum that is not compared, end one that is cut.
+        // The decoder gives its last window at the end of a frame alone: an empty last block and a
+        // checksum that is not compared end a frame that is cut.
         const END: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
         let source = Source::new(below, self.at, self.end, issuer);
         let failure = source.failure();
@@ -130,9 +129,8 @@ impl Region for Frame {
     }
 }
 
-/// Some of the first decompressed bytes of a file, up to damage: at least so many, if there are.
+/// At least so many of the first decompressed bytes of a file, up to damage.
 pub(super) fn prefix(device: &Arc<dyn Device>, bytes: u64) -> Vec<u8> {
-    // A block has at most 128 KiB.
     let blocks = bytes.div_ceil(BLOCK_BYTES) + 1;
     let mut source = Source::new(device, 0, u64::MAX, Issuer::Metadata);
     let mut prefix = Vec::new();
@@ -152,7 +150,6 @@ pub(super) fn prefix(device: &Arc<dyn Device>, bytes: u64) -> Vec<u8> {
     prefix
 }
 
-/// What was found of the frames of a file.
 pub(super) struct Frames {
     pub frames: Vec<(u64, Frame)>,
     pub length_bytes: u64,
@@ -162,7 +159,7 @@ pub(super) struct Frames {
     pub error: Option<io::Error>,
 }
 
-/// Finds all frames of a file. `progress` gets the bytes of the file that are done.
+/// All frames of a file. `progress` gets the bytes of the file that are done.
 pub(super) fn frames(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Frames> {
     if let Some(frames) = seek_table(&**device)? {
         return Ok(frames);
@@ -191,7 +188,7 @@ pub(super) fn frames(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result
 }
 
 impl Frames {
-    /// Takes the frame at which the source stands, which goes behind it.
+    /// Takes the frame at which the source stands, and goes behind it.
     fn take(&mut self, device: &Arc<dyn Device>, source: &mut Source, header: Header) {
         let window = header.window.min(WINDOW_BYTES_MAX) as usize;
         self.decoder_bytes = self.decoder_bytes.max(window + DECODER_BYTES);
@@ -209,7 +206,6 @@ impl Frames {
     }
 }
 
-/// Decompressed bytes of a frame, up to an error.
 fn count(device: &Arc<dyn Device>, frame: Frame) -> (u64, Option<io::Error>) {
     match frame.reader(device, Issuer::Metadata) {
         Ok(mut reader) => {
@@ -249,8 +245,8 @@ fn next_frame(source: &mut Source) -> io::Result<Option<Header>> {
     }
 }
 
-/// Goes behind the blocks of the frame at which the source stands (RFC 8878, 3.1.1.2), or behind
-/// so many; the frame up to there, and why it goes no further.
+/// Goes behind the blocks of the frame at which the source stands (RFC 8878, 3.1.1.2), or behind so
+/// many; the frame up to there, and an error that ends it.
 fn pass_blocks(source: &mut Source, header: Header, blocks_max: u64) -> (Frame, io::Result<()>) {
     let at = source.position();
     let mut frame = Frame {
@@ -274,7 +270,7 @@ fn pass_blocks(source: &mut Source, header: Header, blocks_max: u64) -> (Frame, 
     (frame, Ok(()))
 }
 
-/// The end of the block at this place, and whether it is the last, whose end is that of the frame.
+/// The end of a block, and whether the block is the last, whose end is that of the frame.
 fn next_block(source: &mut Source, at: u64, has_checksum: bool) -> io::Result<(u64, bool)> {
     source.go_to(at);
     let mut block = [0; 3];
