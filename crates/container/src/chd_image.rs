@@ -8,8 +8,8 @@
 //!  TRACK:1 TYPE:MODE1_RAW SUBTYPE:NONE FRAMES:1780 PREGAP:0 PGTYPE:MODE1 PGSUB:NONE POSTGAP:0
 //! ```
 //!
-//! A pregap is among the frames where its type begins with V. The frames of a GD-ROM's track go up
-//! to the next track, and the last `PAD` of them only fill the room.
+//! A pregap is among the frames where its type begins with V, a postgap never is. The frames of a
+//! GD-ROM's track go up to the next track, and the last `PAD` of them only fill the room.
 //!
 //! Hunks are read one after another, as the crate has one buffer for all. Only version 5 (since
 //! 2012) is read, and no image that needs another one.
@@ -169,7 +169,7 @@ fn tracks(chd: &mut Chd<Whole>) -> Vec<Listed> {
     ];
     let of_gd = KnownMetadata::GdRomTrack.metatag();
     let mut tracks: Vec<Listed> = Vec::new();
-    let (mut frame, mut sector): (u64, u64) = (0, 0);
+    let (mut frame, mut sector, mut postgap): (u64, u64, u64) = (0, 0, 0);
     for entry in entries.into_iter().flatten() {
         let is_gd = entry.metatag() == of_gd;
         if !is_gd && !of_tracks.contains(&entry.metatag()) {
@@ -202,8 +202,9 @@ fn tracks(chd: &mut Chd<Whole>) -> Vec<Listed> {
                 layout: layout.unwrap_or(Layout::RAW.with_stride(FRAME_BYTES as usize)),
             },
             sector: is_gd.then_some(sector + pregap),
-            gap_sectors: count("PREGAP"),
+            gap_sectors: postgap + count("PREGAP"),
         });
+        postgap = count("POSTGAP");
         sector += frames;
         frame = (frame + frames).next_multiple_of(TRACK_FRAMES);
     }

@@ -122,6 +122,27 @@ fn the_data_track_of_a_disc_is_found() {
 }
 
 #[test]
+fn gaps_that_are_not_stored_move_later_tracks() {
+    let (first, second) = (volume(), vec![0x77; 20 * 2048]);
+    let frame = |sector: &[u8]| {
+        let mut frame = sector.to_vec();
+        frame.resize(FRAME_BYTES, 0xee);
+        frame
+    };
+    let sectors = first.chunks(2048).chain(second.chunks(2048));
+    let frames: Vec<u8> = sectors.flat_map(frame).collect();
+    let tracks = [
+        "TRACK:1 TYPE:MODE1 SUBTYPE:NONE FRAMES:60 PREGAP:0 PGTYPE:MODE1 PGSUB:NONE POSTGAP:10",
+        "TRACK:2 TYPE:MODE1 SUBTYPE:NONE FRAMES:20 PREGAP:5 PGTYPE:MODE1 PGSUB:NONE POSTGAP:0",
+    ];
+    let tracks = tracks.map(str::to_owned);
+    let found = opened(&image(&frames, (8 * FRAME_BYTES, FRAME_BYTES), &tracks));
+    assert_eq!(found.device.length_bytes(), 95 * 2048);
+    assert!(read(&*found.device, 60 * 2048, 15 * 2048).0.result.is_err());
+    assert!(read(&*found.device, 75 * 2048, 20 * 2048).1[..] == second);
+}
+
+#[test]
 fn a_dvd_is_its_bytes() {
     let data = volume();
     let found = opened(&image(&data, (4096, 2048), &[]));
