@@ -34,6 +34,23 @@ pub(crate) struct Listed {
     pub gap_sectors: u64,
 }
 
+impl Listed {
+    /// Makes the first sectors in its file a gap.
+    pub(crate) fn leave_out(&mut self, sectors: u64) {
+        let Track {
+            start,
+            length_bytes,
+            layout,
+        } = &mut self.track;
+        let bytes = sectors.saturating_mul(layout.stride_bytes());
+        *start = start.saturating_add(bytes);
+        if *length_bytes != u64::MAX {
+            *length_bytes = length_bytes.saturating_sub(bytes);
+        }
+        self.gap_sectors = self.gap_sectors.saturating_add(sectors);
+    }
+}
+
 impl Track {
     /// Its user data, and its sectors in words.
     pub(crate) fn open(self, inner: &Arc<dyn Device>) -> Result<(Arc<dyn Device>, String)> {

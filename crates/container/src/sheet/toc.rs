@@ -15,18 +15,30 @@ const SAMPLES: u64 = 588;
 pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     let mut found = Found::default();
     let (mut layout, mut number, mut gap_sectors) = (None, 0, 0u64);
+    // Of the current track alone.
+    let mut own_gap = 0u64;
     for line in lines(text) {
         let (word, rest) = split_word(without_remark(line));
         match word.as_slice() {
             b"TRACK" => {
                 layout = mode(rest);
                 number += 1;
+                own_gap = 0;
             }
             // What is in no file; the last word is how long it is.
             b"ZERO" | b"SILENCE" | b"PREGAP" => {
                 let last = rest.rsplit(u8::is_ascii_whitespace).next();
                 let gap = last.and_then(frames).unwrap_or_default();
                 gap_sectors = gap_sectors.saturating_add(gap);
+                own_gap = own_gap.saturating_add(gap);
+            }
+            // Where the pregap ends, of which a part may be in the file.
+            b"START" => {
+                let stored = frames(rest).unwrap_or_default().saturating_sub(own_gap);
+                let last = found.tracks.last_mut();
+                if let Some(last) = last.filter(|it| it.number == number && it.is_data) {
+                    last.leave_out(stored);
+                }
             }
             b"DATAFILE" | b"FILE" | b"AUDIOFILE" => {
                 let place = match layout {
@@ -155,6 +167,29 @@ mod tests {
             .unwrap();
         assert!(music.tracks.iter().all(|it| !it.is_data));
         assert!(parse(b"x", b"TRACK MODE1\nDATAFILE a.bin").is_err());
+    }
+
+    #[test]
+    fn a_pregap_in_the_file_is_left_out() {
+        let of = |before: &str, length: &str| {
+            let text = format!(
+                "TRACK AUDIO\nFILE \"a\" 0 00:01:00\nSILENCE 00:00:10\nTRACK MODE1_RAW\n\
+                 {before}DATAFILE \"b\" #100 {length}\nSTART 00:02:00\n"
+            );
+            let found = parse(b"x", text.as_bytes()).ok().unwrap();
+            let data = &found.tracks[1];
+            (data.gap_sectors, data.track.start, data.track.length_bytes)
+        };
+        let sector = 2352;
+        let all = of("", "00:04:00");
+        assert_eq!(all, (160, 100 + 150 * sector, 150 * sector));
+        let half = of("ZERO MODE1_RAW 00:01:00\n", "");
+        assert_eq!(half, (160, 100 + 75 * sector, u64::MAX));
+        let none = of("ZERO MODE1_RAW 00:02:00\n", "00:04:00");
+        assert_eq!(none, (160, 100, 300 * sector));
+        let text = "TRACK MODE1_RAW\nDATAFILE \"a\"\nSTART 9999999999999:00:00\n";
+        let far = parse(b"x", text.as_bytes()).ok().unwrap();
+        assert_eq!(far.tracks[0].track.start, u64::MAX);
     }
 
     #[test]
