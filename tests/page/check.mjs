@@ -35,9 +35,14 @@ const open = async (address, options = {}, change = null) => {
     if (protocol !== "data:" && origin !== new URL(address).origin) faults.push(`asks ${request.url()}`);
   });
   if (change) {
+    // One that is under way when the page is closed fails, which is no fault of the page: those are looked at before.
     await page.route("**/stat.json", async (route) => {
-      const answer = await route.fetch();
-      await route.fulfill({ json: change(await answer.json()) });
+      try {
+        const answer = await route.fetch();
+        await route.fulfill({ json: change(await answer.json()) });
+      } catch (error) {
+        faults.push(String(error));
+      }
     });
   }
   const began = performance.now();
