@@ -33,6 +33,18 @@ pub(crate) fn fetch(
     device.submit(Request::owned(Operation::Read, start, buffer, issuer, done));
 }
 
+/// Answers a request with as many bytes of the device from `offset` on, as [`fetch`] reads them.
+pub(crate) fn answer(device: &dyn Device, offset: u64, mut request: Request) {
+    let (issuer, range) = (request.issuer(), (offset, request.len()));
+    fetch(device, issuer, range, move |bytes, result| {
+        Scatter::new(request.slices_mut()).put(bytes);
+        match result {
+            Ok(()) => request.succeed(),
+            Err(error) => request.fail(bytes.len(), error),
+        }
+    });
+}
+
 /// Puts bytes into the memory of a request, from its first byte on.
 pub(crate) struct Scatter<'a, I> {
     slices: I,

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use pagewell_device::{Device, Error, Geometry, Request};
 use rustix::io::Errno;
 
-use crate::fetch::{Scatter, fetch};
+use crate::fetch;
 use crate::volume::{self, SECTOR_BYTES};
 use crate::window::{copying, cut, readable};
 
@@ -119,22 +119,15 @@ impl Joined {
         }
     }
 
-    fn read(&self, mut request: Request) {
+    fn read(&self, request: Request) {
         let offset = request.offset();
         let span = self.span_from(offset).filter(|span| span.start <= offset);
         let Some(span) = span else {
             let error = Error::failed(self.name(), offset, Errno::IO);
             return request.fail(0, error);
         };
-        let range = (span.skipped + (offset - span.start), request.len());
-        let issuer = request.issuer();
-        fetch(&*span.device, issuer, range, move |bytes, result| {
-            Scatter::new(request.slices_mut()).put(bytes);
-            match result {
-                Ok(()) => request.succeed(),
-                Err(error) => request.fail(bytes.len(), error),
-            }
-        });
+        let there = span.skipped + (offset - span.start);
+        fetch::answer(&*span.device, there, request);
     }
 }
 

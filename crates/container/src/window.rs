@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pagewell_device::{Device, Error, Geometry, Memory, Operation, Request, check, pieces};
 use rustix::io::Errno;
 
-use crate::fetch::{Scatter, fetch};
+use crate::fetch;
 
 /// Longer requests are cut where bytes are copied, which bounds the memory of one.
 pub(crate) const PIECE_BYTES_MAX: usize = 1 << 20;
@@ -49,22 +49,6 @@ impl Window {
         request.redirect(self.start + request.offset());
         self.inner.submit(request);
     }
-
-    fn copy(&self, mut request: Request) {
-        let range = (self.start + request.offset(), request.len());
-        fetch(
-            &*self.inner,
-            request.issuer(),
-            range,
-            move |bytes, result| {
-                Scatter::new(request.slices_mut()).put(bytes);
-                match result {
-                    Ok(()) => request.succeed(),
-                    Err(error) => request.fail(bytes.len(), error),
-                }
-            },
-        );
-    }
 }
 
 impl Device for Window {
@@ -92,7 +76,8 @@ impl Device for Window {
             return self.relay(request);
         }
         for piece in cut(request) {
-            self.copy(piece);
+            let offset = self.start + piece.offset();
+            fetch::answer(&*self.inner, offset, piece);
         }
     }
 
