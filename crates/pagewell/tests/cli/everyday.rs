@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -88,6 +88,14 @@ fn fed(arguments: &[&str], input: &[u8]) -> Run {
     output.into()
 }
 
+/// Runs a shell in the folder of a fixture; `$OURS` is the program.
+fn scripted(fixture: &Fixture, script: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).current_dir(fixture.path());
+    shell.env("OURS", env!("CARGO_BIN_EXE_pagewell"));
+    shell.output().unwrap()
+}
+
 #[test]
 fn standard_input_and_pipes_are_read() {
     let input = bytes(3_000_017, 1);
@@ -118,12 +126,7 @@ fn standard_input_and_pipes_are_read() {
         .unwrap();
     assert!(output.stdout == bytes((3 << 20) + 17, (3 << 20) + 17));
     let script = "mkfifo pipe; echo through >pipe & $OURS cat pipe; wait";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .current_dir(fixture.path())
-        .env("OURS", env!("CARGO_BIN_EXE_pagewell"))
-        .output()
-        .unwrap();
+    let output = scripted(&fixture, script);
     assert_eq!(output.stdout, b"through\n");
 }
 
@@ -167,12 +170,7 @@ fn standard_input_and_pipes_are_copied() {
         $OURS cp - made <made; $OURS cp - made <<end; cat made
 over it
 end";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .current_dir(fixture.path())
-        .env("OURS", env!("CARGO_BIN_EXE_pagewell"))
-        .output()
-        .unwrap();
+    let output = scripted(&fixture, script);
     assert_eq!(output.stdout, b"through\nover it\n");
     let error = String::from_utf8(output.stderr).unwrap();
     assert_eq!(
@@ -290,12 +288,7 @@ fn names_on_a_terminal_are_escaped() {
     let fixture = Fixture::new();
     fs::write(fixture.tree().join("evil\u{1b}[2J"), "").unwrap();
     let script = "script -qec '$OURS sum -r tree' /dev/null | cat";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .current_dir(fixture.path())
-        .env("OURS", env!("CARGO_BIN_EXE_pagewell"))
-        .output()
-        .unwrap();
+    let output = scripted(&fixture, script);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(
         text.contains("evil\\033[2J") && !text.contains('\u{1b}'),
