@@ -23,8 +23,8 @@
 //! # Weaknesses
 //!
 //! One stream for each file: two readers destroy each other's count. At most 16 KiB at a time, and
-//! only when the reader has come to their end: depth one. Every hit has to be told. A reader of
-//! pages that never finds one never gets any read-ahead.
+//! only when the reader has come to their end: depth one. The rule needs a call for every hit. A
+//! reader of pages that never finds one never gets any read-ahead.
 //!
 //! Left out is that HSFS set all numbers to zero when it got no memory: no cache of the experiment
 //! is as small.
