@@ -119,11 +119,12 @@ copy_out() {
     nfs-cp "$(url "$1")" "$2" >"$SCRATCH/nfs-cp.log" || fail "nfs-cp from $1"
 }
 
-# guest NAME [FILE...]: runs guest/NAME.sh on a Linux kernel, with FILEs beside it. The time limit
-# only ends what hangs, before that of the scenario does (run.sh): on a busy machine the guest is many
-# times slower.
+# guest [-t SECONDS] NAME [FILE...]: runs guest/NAME.sh on a Linux kernel, with FILEs beside it. The
+# time limit only ends what hangs, before that of the scenario does (run.sh): on a busy machine the
+# guest is many times slower.
 guest() {
     local seconds=1400 name file added=()
+    [ "$1" != -t ] || { seconds=$2; shift 2; }
     name=$1
     shift
     for file in "$@"; do added+=(-a "$file"); done
