@@ -145,7 +145,7 @@ guest_says() {
     local waited=0
     until grep -q "^$1" "$SCRATCH/guest.log"; do
         kill -0 "$MACHINE" 2>/dev/null || { cat "$SCRATCH/guest.log"; fail "guest ended before '$1'"; }
-        [ $((waited += 1)) -le 4800 ] || { cat "$SCRATCH/guest.log"; fail "guest never said '$1'"; }
+        [ $((waited += 1)) -le 12000 ] || { cat "$SCRATCH/guest.log"; fail "guest never said '$1'"; }
         sleep 0.1
     done
 }
