@@ -1,7 +1,5 @@
-//! A blocking caller: one call at a time on a stream, each with a deadline.
-//!
-//! For rare calls to untrusted programs: port mappers, lock managers, status monitors.
-//! [`crate::client`] is for many calls.
+//! A blocking caller for rare calls to untrusted programs (port mappers, lock managers, status
+//! monitors): one at a time on a stream, each with a deadline. [`crate::client`] is for many calls.
 
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
@@ -23,7 +21,7 @@ use std::time::{Duration, Instant};
 /// program.
 const REPLY_BYTES_MAX: usize = 1024;
 
-/// A procedure by its numbers.
+/// A procedure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Program.
@@ -34,7 +32,7 @@ pub struct Target {
     pub procedure: u32,
 }
 
-/// Why a call has no result.
+/// An error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The peer is unreachable or too slow.
@@ -150,8 +148,8 @@ impl Caller {
         self.stream.write_all(&record)
     }
 
-    /// Receives a record of any number of fragments. The deadline also ends replies of single bytes
-    /// or of endless empty fragments.
+    /// Receives a record. The deadline also ends replies of single bytes or endless empty
+    /// fragments.
     fn receive(&mut self, deadline: Instant) -> Result<Vec<u8>, Error> {
         let mut record = Vec::new();
         loop {
@@ -193,7 +191,7 @@ impl Caller {
     }
 }
 
-/// Connects from an own address, which may be the only one that the peer knows.
+/// Connects from an own address, perhaps the only one that the peer knows.
 fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::Result<TcpStream> {
     let family = SocketAddrAny::from(*address).address_family();
     let socket = socket_for(family, timeout)?;

@@ -1,8 +1,8 @@
 //! ONC RPC and its protocols in Pagewell: NFS version 3, MOUNT version 3, NLM version 4 and NSM
 //! version 1 for locks, and version 2 of the port mapper.
 //!
-//! File-system semantics and listening sockets are elsewhere. Decoders borrow from their record;
-//! encoders append to a caller's buffer. Every message has both directions.
+//! Decoders borrow from their record; encoders append to a caller's buffer. Every message has both
+//! directions.
 //!
 //! Reading order: [`xdr`] (values on the wire), [`rpc`] (calls and replies), [`nfs3`], then
 //! [`mount3`], [`nlm4`], [`nsm`] and [`portmap`]; [`client`] and [`caller`] make calls.

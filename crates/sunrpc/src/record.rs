@@ -1,17 +1,16 @@
 //! Record marking on a byte stream (RFC 5531 section 11).
 //!
 //! A record has any number of fragments, each behind a four-byte marker: its length in 31 bits, and
-//! in the highest bit whether it is the last. The sum and the number of fragments are bounded,
-//! since the stream is not trusted and empty fragments cost a sender nothing. Of a longer record
-//! the beginning is kept, for a reply; the rest is skipped.
+//! in the highest bit whether it is the last. Sum and number are bounded: the stream is not
+//! trusted, and empty fragments cost a sender nothing. Of a longer record the beginning is kept,
+//! for a reply.
 //!
 //! ```text
 //!   stream:  [marker][fragment .........][marker|last][fragment ...][marker|last][...
 //!   record:          \________________/              \____________/
 //! ```
 //!
-//! [`whole`] finds the common case, a record in one fragment among the received bytes. An
-//! [`Assembly`] joins other records.
+//! [`whole`] finds a record in one fragment, the common case. An [`Assembly`] joins others.
 
 /// Bytes of a marker.
 pub const MARKER_BYTES: usize = 4;
@@ -66,7 +65,7 @@ pub fn whole(input: &[u8]) -> Option<(&[u8], usize)> {
 pub enum Progress {
     /// The input is used up, the record incomplete.
     Partial,
-    /// The buffer is full; the record's length in all. A longer buffer must come before more input
+    /// The buffer is full; the record's whole length. A longer buffer must come before more input
     /// ([`Assembly::give_buffer`], [`Assembly::grow`]); it need not fit the whole record.
     NeedsBuffer(usize),
     /// Complete: [`Assembly::finish`].
@@ -201,8 +200,8 @@ impl Assembly {
         (input.len() - rest.len(), progress)
     }
 
-    /// Memory for the next bytes of the fragment, to receive them without a copy. Empty before a
-    /// marker, without room, or while skipping. [`Assembly::received`] must follow.
+    /// Memory for the next bytes of the fragment. Empty before a marker, without room, or while
+    /// skipping. [`Assembly::received`] must follow.
     pub fn target(&mut self) -> &mut [u8] {
         if !self.in_fragment || self.skips() || self.buffer_wanted().is_some() {
             return &mut [];
@@ -260,8 +259,8 @@ impl Assembly {
         self.buffer.len().min(self.kept_bytes_max) - self.filled
     }
 
-    /// A longer record of unknown length asks for its bound at once. A caller that gives less must
-    /// not let records wait for each other.
+    /// A longer record of unknown length asks for its bound at once. With less, records must not
+    /// wait for each other.
     fn buffer_wanted(&self) -> Option<usize> {
         let known = self.filled.saturating_add(self.fragment_remaining);
         let wanted = if self.last || known <= SMALL_BYTES_MAX {

@@ -1,5 +1,5 @@
-//! ONC RPC version 2 (RFC 5531): the envelope of calls (section 9, `call_body`) and replies
-//! (`reply_body`), and the user of a call: AUTH_NONE and AUTH_SYS (sections 8.2, 10.1, appendix A).
+//! ONC RPC version 2 (RFC 5531): the envelope of calls and replies (section 9), and the user of a
+//! call: AUTH_NONE and AUTH_SYS (sections 8.2, 10.1, appendix A).
 
 use crate::xdr::{Decode, Decoder, Encode, Encoder, Error, Words, xdr_enumeration, xdr_structure};
 
@@ -245,8 +245,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether a served version lacks the procedure. Some servers confuse that with a missing
-    /// version.
+    /// Whether a served version lacks the procedure, which some servers call a missing version.
     #[must_use]
     pub fn lacks_procedure(&self, version: u32) -> bool {
         match self {

@@ -1,10 +1,10 @@
 //! Options of a TCP connection for fast calls.
 //!
 //! Nagle's algorithm only delays records, which are small or come whole. Within one machine pacing
-//! gains nothing: BBR, the default of some systems, takes a timer interrupt for each burst, in a
-//! virtual machine an exit to the host, which took half of the processor time of both sides. Reno
-//! does not pace, every Linux has it, and any process may choose it. Connections that leave the
-//! machine keep the administrator's choice.
+//! gains nothing: BBR, the default of some systems, takes a timer interrupt for each burst, which
+//! in a virtual machine took half of the processor time of both sides. Reno does not pace, and
+//! every process of every Linux may choose it. Connections that leave the machine keep the
+//! administrator's choice.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -17,9 +17,9 @@ const UNPACED: &str = "reno";
 /// The prefix of those that pace.
 const PACED: &str = "bbr";
 
-/// Disables pacing on a socket before its connections begin: one that BBR has begun to pace stays
-/// paced. Returns the replaced congestion control, if any. Only BBR is replaced: DCTCP, say, must
-/// request ECN from the first packet on.
+/// Disables pacing on a socket before its connections begin: BBR paces to the end. Returns the
+/// replaced congestion control, if any. Only BBR is replaced: DCTCP, say, must request ECN from the
+/// first packet on.
 pub fn begin_unpaced(socket: impl AsFd) -> Option<String> {
     let usual = sockopt::tcp_congestion(&socket).ok()?;
     if !usual.starts_with(PACED) {

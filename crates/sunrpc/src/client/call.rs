@@ -1,18 +1,18 @@
 //! A call, its outcome, and the state that all calls of a client share. A record is encoded once,
-//! and sent as often as needed:
+//! however often it is sent:
 //!
 //! ```text
 //!   [marker][xid][CALL][2][program][version][procedure][credential][verifier][arguments][data][0]
 //!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/ borrowed
 //! ```
 //!
-//! **Borrowed memory.** Data of WRITE and READ travels between the socket and the caller's memory
-//! without a copy. The maker of a [`DataSegments`] or a [`Sink`] promises that the memory stays,
-//! without other accesses, *until the completion of the call has been called*. The client promises
-//! not to touch it afterwards:
+//! **Borrowed memory.** Data of WRITE and READ travels between socket and caller's memory without a
+//! copy. The maker of a [`DataSegments`] or a [`Sink`] promises that the memory stays, without
+//! other accesses, *until the completion of the call has been called*. The client does not touch it
+//! afterwards:
 //!
-//! - The sending thread reads a WRITE's data. A completion waits until that thread has left the
-//!   memory, even when a (hostile) server replies before.
+//! - The sending thread reads a WRITE's data. A completion waits for the end of that, even when a
+//!   hostile server replies before.
 //! - The receiving thread of the call's connection writes a READ's memory. It also makes the next
 //!   connection, so there are never two writers.
 
@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 
 /// Marker, xid, message type, RPC version, program, version.
 const PREFIX_BYTES: usize = MARKER_BYTES + 20;
-/// READ and WRITE have at most 88 bytes before the data; with a usual name, most others fit.
+/// READ and WRITE have at most 88 bytes before the data; most others with a usual name fit.
 const ARGUMENTS_BYTES: usize = 128;
 /// Flavor, length and body.
 const CREDENTIAL_BYTES_MAX: usize = 8 + AUTHENTICATION_BYTES_MAX;
@@ -360,8 +360,8 @@ pub struct Reply<'a> {
     pub results: &'a [u8],
     /// Bytes of data in the sink. Its memory behind them is undefined.
     pub data_bytes: usize,
-    /// The call was sent more than once, and perhaps executed so: "exists" or "not found" may be
-    /// the effect of the first attempt.
+    /// The call was sent, and perhaps executed, more than once: "exists" or "not found" may be the
+    /// effect of the first attempt.
     pub resent: bool,
     pub(super) origin: &'a Origin,
 }
@@ -380,8 +380,7 @@ impl<'a> Reply<'a> {
         decode(&mut Decoder::new(self.results)).map_err(|error| self.garbage(error))
     }
 
-    /// Reports malformed results, and gives up the connection; its other calls are sent again on
-    /// the next.
+    /// Reports malformed results, and gives up the connection.
     pub fn garbage(&self, reason: impl fmt::Display) -> CallError {
         self.origin.garbage(reason.to_string())
     }
@@ -482,8 +481,8 @@ pub(super) struct ClientShared {
     pub(super) program: u32,
     pub(super) version: u32,
     pub(super) counted: Statistics,
-    /// Delays replies, so that a local server looks remote: calls in flight overlap. Bandwidth,
-    /// loss and the later arrival of a call are not imitated.
+    /// Delays replies, so that a local server looks remote. Bandwidth, loss and the later arrival
+    /// of calls are not imitated.
     pub(super) delay: Option<(Duration, Timer)>,
     pub(super) started: Instant,
     next_xid: AtomicU32,
@@ -508,8 +507,7 @@ impl ClientShared {
             counted: Statistics::new(program),
             delay,
             started: Instant::now(),
-            // Random: a server that remembers calls by xid must not confuse them with those of an
-            // earlier run.
+            // Random: a server may remember calls of an earlier run by xid.
             next_xid: AtomicU32::new(first_xid),
             silent: AtomicBool::new(false),
             garbage_reported: Mutex::new(None),

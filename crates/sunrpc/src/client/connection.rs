@@ -11,12 +11,11 @@ use pagewell_base::waits;
 use std::net::TcpStream;
 use std::sync::{Arc, mpsc};
 
-/// A call of this size makes all connections, because more are likely. So do smaller ones that load
-/// one connection enough.
+/// A call of this size makes all connections, as more are likely; so does [`LOAD_STEP_BYTES`] on
+/// one connection.
 const LARGE_BYTES: usize = 64 << 10;
 
-/// A client of one program of one server. Clones share its connections; the last one stops it when
-/// dropped.
+/// A client of one program of one server. The drop of its last clone stops it.
 #[derive(Clone)]
 pub struct Client {
     handle: Arc<Handle>,
@@ -41,7 +40,7 @@ impl Drop for Handle {
 }
 
 impl Client {
-    /// Makes the first connection to `program`; others follow on demand.
+    /// Makes the first connection; others follow on demand.
     pub fn connect(program: u32, version: u32, options: Options) -> Result<Self, ConnectError> {
         let first = super::dial::dial(&options, None, || true)?;
         let slots = (0..options.connections).map(|_| Slot::default()).collect();
@@ -123,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Makes a call and waits for its results; ignores bytes behind them. Malformed ones are
+    /// Waits for the results of a call; ignores bytes behind them. Malformed ones are
     /// [`CallError::Garbage`]. Not for completions.
     pub fn call<T>(
         &self,
@@ -147,8 +146,8 @@ impl Client {
         }
     }
 
-    /// Ends the threads and fails all calls, also later ones, with [`CallError::Stopped`].
-    /// Completions may still run for a moment after it returns.
+    /// Fails all calls, also later ones, with [`CallError::Stopped`]. Completions may still run
+    /// after it returns.
     pub fn stop(&self) {
         self.handle.stop();
     }

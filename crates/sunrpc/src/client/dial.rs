@@ -1,9 +1,8 @@
 //! Makes connections, from a reserved port if wanted.
 //!
-//! Reserved ports (below 1024) prove to a server only that the caller was privileged on some
-//! machine; many servers insist. The search for one starts at a random port, goes down to 512, and
-//! skips ports whose last connection lingers. A connection in place of a lost one prefers the same
-//! port: servers often remember calls by it.
+//! Reserved ports (below 1024) only prove a privilege on some machine; many servers insist. The
+//! search starts at a random port, goes down to 512, and skips ports whose last connection lingers.
+//! After a loss the same port is preferred: servers often remember calls by it.
 
 use super::options::{Options, SourcePort};
 use crate::stream::{begin_unpaced, prepare};
@@ -63,7 +62,7 @@ pub(super) fn scatter() -> u32 {
     (RandomState::new().build_hasher().finish() >> 32) as u32
 }
 
-/// Connects to the first address that accepts, from port `again` if possible, while `wanted`.
+/// To the first address that accepts, from port `again` if possible, while `wanted`.
 pub(super) fn dial(
     options: &Options,
     again: Option<u16>,

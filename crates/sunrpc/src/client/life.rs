@@ -1,13 +1,13 @@
-//! The life of one connection slot: its connection is made on demand, and again when lost.
+//! The life of one connection slot.
 //!
 //! The slot's thread connects, sends again what has no reply, and receives until the connection is
-//! lost. As one thread does all of this, no two connections of a slot receive at the same time:
-//! memory borrowed for replies has one writer. The thread sends again only when no other sends on
-//! the lost connection, which is soon, as that is shut down.
+//! lost. So no two connections of a slot receive at the same time: memory borrowed for replies has
+//! one writer. The thread sends again only when no other sends on the lost connection, which is
+//! shut down.
 //!
-//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply. It
-//! makes no connection without calls here, or large ones elsewhere: a server may close idle
-//! connections.
+//! After a failure it waits 10 ms, then twice as long each time up to 5 s, until a good reply.
+//! Without calls here, or large ones elsewhere, it makes no connection: a server may close idle
+//! ones.
 //!
 //! A server may take fewer connections than the options allow: it refuses the next one, closes it
 //! at once, or never replies on it. While another connection is established, such a slot is avoided
@@ -34,7 +34,7 @@ const AVOIDED_MS: u64 = 60_000;
 const AVOIDED_DOUBLED_MAX: u32 = 6;
 /// Failures in a row, while another connection works, before sent calls move.
 const USELESS_MAX: u32 = 3;
-/// Connections with garbage that fail a call which was in flight on all of them.
+/// Connections with garbage that fail a call in flight on all of them.
 const GARBAGE_MAX: u32 = 3;
 
 impl Slot {

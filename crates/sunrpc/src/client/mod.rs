@@ -6,18 +6,17 @@
 //!               └─── completion <── receiving thread <───────────┘
 //! ```
 //!
-//! Each connection has a table of calls without a reply (`slot.rs`), a receiving thread
+//! A connection has a table of calls without a reply (`slot.rs`), a receiving thread
 //! (`receiver.rs`) and one that sends when a caller would have to wait (`slot.rs`). The receiving
-//! thread also makes the connection, again after each loss (`life.rs`), and then sends all calls
-//! without a reply again with the same xid, so that a server that remembers calls answers without
-//! executing them twice. READ and WRITE data travel without a copy (`call.rs`).
+//! thread also makes the connection, again after each loss (`life.rs`). It then sends all calls of
+//! the table again with the same xid, by which servers that remember calls avoid to execute them
+//! twice. READ and WRITE data travel without a copy (`call.rs`).
 //!
 //! The server is not trusted: records are bounded before memory is taken. Malformed results end the
 //! connection, as do too many replies to no call.
 //!
-//! Missing: UDP, callbacks, authentication other than AUTH_NONE and AUTH_SYS, encryption. Sent
+//! Missing: UDP, callbacks, other authentication than AUTH_NONE and AUTH_SYS, encryption. Sent
 //! calls rarely move to another connection, because servers remember calls by connection.
-//! servers remember calls by connection.
 
 mod call;
 mod connection;

@@ -1,10 +1,9 @@
 //! MOUNT: from the name of an export to its root handle and the addresses of NFS.
 //!
-//! A server may speak MOUNT on the port of NFS (Pagewell does) or on one from its port mapper. A
-//! given port is the only one tried: the port mapper may know another server of the machine, with
-//! other files under the same names. Otherwise the port of NFS comes first, then that of the port
-//! mapper. Where no port speaks MOUNT, a call of NFS detects servers of version 4 alone, which need
-//! none.
+//! MOUNT is on the port of NFS (as Pagewell's) or on one from the port mapper, tried in this order.
+//! A given port is the only one tried: the port mapper may know another server of the machine, with
+//! other files under the same names. Where no port speaks MOUNT, a call of NFS detects servers of
+//! version 4 alone.
 
 use super::call::{CallError, EncodedCredential, Outgoing};
 use super::connection::Client;
@@ -74,8 +73,7 @@ impl MountOptions {
         String::from_utf8_lossy(&self.export).into_owned()
     }
 
-    /// The error when the server at these addresses refuses this client. `place` describes the
-    /// export.
+    /// The error when the server refuses this client. `place` describes the export.
     fn denied(&self, addresses: &[SocketAddr], place: &str) -> String {
         let mut reserved = addresses
             .iter()
@@ -145,7 +143,7 @@ pub enum MountError {
     },
 }
 
-/// Whether a refusal of NFS version 3 means that the server has newer versions only.
+/// Whether a refusal of NFS version 3 shows a server of newer versions only.
 #[must_use]
 pub fn has_newer_versions_only(refusal: Refusal) -> bool {
     matches!(refusal, Refusal::ProgramMismatch { low, .. } if low >= NEWER_VERSION)
@@ -409,7 +407,7 @@ fn exports(client: &Client, credential: &EncodedCredential) -> Vec<String> {
 }
 
 impl Mounted {
-    /// Mounts again, and returns the handle of the root, which a restarted server may have changed.
+    /// Mounts again; returns the root's handle, which a restarted server may have changed.
     pub fn ask_again(&self) -> Result<Vec<u8>, MountError> {
         mount(&self.options).map(|mounted| mounted.handle)
     }

@@ -22,9 +22,8 @@ pub struct Options {
     pub source_port: SourcePort,
     /// The end of calls without a reply.
     pub patience: Patience,
-    /// The time of an attempt. Then the connection is given up, and its calls in flight are sent
-    /// again over a new one. The second attempt of a call gets twice the time, the third three
-    /// times, up to ten times.
+    /// The time of a call's first attempt; the second gets twice as much, the third three times, up
+    /// to ten times. Then the connection is given up, and its calls are sent again over a new one.
     pub timeout: Duration,
     /// For one address.
     pub connect_timeout: Duration,
@@ -87,7 +86,7 @@ pub enum Patience {
 pub struct Log(Arc<dyn Fn(&str) + Send + Sync>);
 
 impl Log {
-    /// A function that gets one line without its end, and must not wait.
+    /// `write` gets a line without its end, and must not wait.
     pub fn new(write: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Arc::new(write))
     }

@@ -6,10 +6,9 @@
 //!                                                             caller's memory       read goes on
 //! ```
 //!
-//! When many replies are expected and none with data, one read fills the buffer with many.
-//! Otherwise reads are small: a read may begin before the call that it answers, and data in the
-//! buffer must be copied. The rest of the data goes to its memory with one vectored read, which may
-//! also bring the head of the next record into the buffer.
+//! When many replies are expected and none with data, one read fills the buffer. Otherwise reads
+//! are small, as data in the buffer must be copied. The rest of the data goes to its memory with
+//! one vectored read, which may also bring the head of the next record.
 //!
 //! A malformed record ends the connection: nothing behind can be trusted.
 
@@ -28,7 +27,7 @@ const REPLY_BYTES_MAX: usize = 2 << 20;
 const BUFFER_BYTES: usize = 64 << 10;
 /// Most replies, and the head of a READ with little data.
 const SMALL_READ_BYTES: usize = 512;
-/// Before the data: the longest verifier, attributes, and some.
+/// The longest verifier, attributes, and some.
 const HEAD_BYTES_MAX: usize = 4096;
 /// Xid and message type.
 const RECORD_BYTES_MIN: usize = 8;

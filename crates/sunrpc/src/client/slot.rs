@@ -1,11 +1,11 @@
 //! The state of one connection slot, and sending on it.
 //!
-//! **Sending.** The submitting thread sends, until the socket is full. Of all threads with calls
-//! for a connection, one is its *writer*; the others leave their calls in the outbox and return,
-//! and the writer sends them in one system call. It never waits: when the socket is full, or after
-//! some rounds for others, it passes the role to the connection's sending thread, which may wait.
-//! So a completion may submit, although it runs on the receiving thread: a server that stops
-//! reading until its replies are read cannot block the client.
+//! **Sending.** The submitting thread sends. Of all threads with calls for a connection, one is its
+//! *writer*; the others leave their calls in the outbox and return, and the writer sends them in
+//! one system call. It never waits: when the socket is full, or after some rounds, it passes the
+//! role to the connection's sending thread, which may. So a completion may submit, although it runs
+//! on the receiving thread: a server that reads nothing until its replies are read cannot block the
+//! client.
 //!
 //! **Calls**, from `submit` to their completion:
 //!
@@ -17,9 +17,9 @@
 //!      └────────────────────────────┴─────────────────────────────────┘
 //! ```
 //!
-//! A thread uses the memory of a call while the call is *writing* (the writer) or *receiving* (the
-//! receiving thread). Meanwhile other threads leave its end in `finished`, and that thread
-//! completes the call when it releases the memory.
+//! The memory of a *writing* call is in use by the writer, of a *receiving* one by the receiving
+//! thread. Meanwhile other threads leave the call's end in `finished`, and the using thread
+//! completes it.
 
 use super::call::{CallError, ClientShared, Completion, Finished, Origin, Outgoing, PendingCall};
 use pagewell_base::sync::{Condvar, Mutex, MutexGuard};
@@ -34,8 +34,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Loads are compared in these steps: small calls stay, leave and arrive together; large data is
-/// spread over several threads of both sides.
+/// Loads are compared in these steps: small calls stay together; large data is spread over several
+/// threads of both sides.
 pub(super) const LOAD_STEP_BYTES: usize = 256 << 10;
 #[derive(Default)]
 pub(super) struct Slot {
@@ -91,9 +91,9 @@ pub(super) struct Task {
 }
 
 impl Slot {
-    /// Orders slots for the next call; the least is best. No call waits for a connection attempt,
-    /// which may take long and fail, while another connection is established. Otherwise all calls
-    /// wait in one slot, and leave on the first connection.
+    /// Orders slots for the next call; the least is best. No call waits for a connection attempt
+    /// while another connection is established. Otherwise all wait in one slot, and leave on the
+    /// first connection.
     pub(super) fn reluctance(&self, shared: &ClientShared) -> (bool, bool, usize) {
         let stands = self.stands.load(Ordering::Relaxed);
         let load_bytes = self.load_bytes.load(Ordering::Relaxed);
@@ -196,8 +196,8 @@ impl Slot {
         }
     }
 
-    /// The writer's work: takes the role from the caller, and ends or passes it on. Meanwhile the
-    /// connection stays: the next one waits for the writer's end.
+    /// Takes the writer's role from the caller, and ends or passes it on. The next connection waits
+    /// for that end.
     fn write<'a>(&'a self, mut state: MutexGuard<'a, SlotState>, task: Task, may_wait: bool) {
         let Task { mut batch, origin } = task;
         let shared = &origin.shared;
@@ -371,8 +371,8 @@ impl Table {
         self.outbox.push_back(xid);
     }
 
-    /// Takes out unsent calls, in order, and with `sent_too` also those of lost connections. Only
-    /// without a connection and without a thread that writes or receives.
+    /// Takes out unsent calls, in order, and with `sent_too` those of lost connections. Only
+    /// without a connection and a thread that writes or receives.
     pub(super) fn take(&mut self, sent_too: bool) -> Vec<PendingCall> {
         let goes = |entry: &PendingCall| {
             let was_sent = entry.sent_last.is_some();

@@ -1,13 +1,13 @@
 //! Ends attempts of calls without a reply.
 //!
-//! Over TCP a reply is lost only with its connection, so a missing one means that the server is
-//! slow, or silently gone. A connection that brings nothing for the time of an attempt is given up,
-//! and its calls in flight are sent again over the next one. A server that answers other calls is
-//! only slow with this one, which gets four times as long. Each further attempt waits longer:
-//! otherwise a call that takes a server longer than one attempt would never end.
+//! Over TCP a reply is lost only with its connection, so without one the server is slow, or
+//! silently gone. A connection that brings nothing for the time of an attempt is given up, and its
+//! calls are sent again over the next one. A server that answers other calls gets four times as
+//! long. Each further attempt waits longer: a call that takes a server longer than the first must
+//! end, too.
 //!
-//! Calls of a soft client fail when their time or their attempts are used up. A call whose memory
-//! is in use cannot end at once; its connection is given up, and the using thread ends the call.
+//! Calls of a soft client fail when their time or attempts are used up. The connection of a call
+//! whose memory is in use is given up, and the using thread ends the call.
 
 use super::call::{CallError, ClientShared, PendingCall};
 use super::options::Patience;

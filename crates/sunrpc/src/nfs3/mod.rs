@@ -1,8 +1,7 @@
 //! NFS version 3 (RFC 1813): arguments and results of its 22 procedures.
 //!
 //! A procedure `X` has `XArguments` and `XReply`, a [`Reply`] of `XOk` and the body of a failure. A
-//! structure of one field is that field's type, and the bodies of NULL are `()`. Handles, names and
-//! data are borrowed from the record.
+//! structure of one field is that field's type. Handles, names and data are borrowed.
 //!
 //! Reading order: `types`, then the procedures: `object`, `data`, `names`, `directory`, `volume`.
 

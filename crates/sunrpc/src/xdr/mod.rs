@@ -148,8 +148,8 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends values to a caller's buffer. Positions count from its start, so that several replies can
-/// share it and their record marks be patched afterwards.
+/// Appends values to a caller's buffer, which several replies may share: positions count from its
+/// start.
 #[derive(Debug)]
 pub struct Encoder<'b> {
     buffer: &'b mut Vec<u8>,
@@ -196,8 +196,7 @@ impl<'b> Encoder<'b> {
         self.fixed(bytes);
     }
 
-    /// A length or count. One that no record can have becomes the largest, which every reader
-    /// refuses.
+    /// A length or count; above 32 bits the largest, which every reader refuses.
     #[inline]
     pub fn count(&mut self, count: usize) {
         debug_assert!(u32::try_from(count).is_ok());

@@ -79,7 +79,7 @@ pub fn encode_list_end(encoder: &mut Encoder<'_>) {
 }
 
 /// A list in wire form, borrowed from the record. Decoding checks every item, so that iterating
-/// cannot fail. The record bounds this walk, as each item has at least its boolean.
+/// cannot fail. Each item has at least its boolean, so the record bounds the walk.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct List<'a, T> {
     /// Without the last boolean.
