@@ -1,7 +1,7 @@
 //! Which page goes when another needs its place? [`S3Fifo`] decides.
 //!
-//! One long stream must not empty the cache, and a hit must take no lock and move nothing: S3-FIFO
-//! (Yang, Zhang, Qiu, Yue and Rashmi, SOSP 2023), with a queue for streams:
+//! No stream must empty the cache, no hit take a lock or move anything: S3-FIFO (Yang et al., SOSP
+//! 2023), with a queue for streams:
 //!
 //! ```text
 //!   read on demand ──> small (10 %) ──not hit──> gone, its name goes to the ghosts
@@ -11,10 +11,9 @@
 //!                        └──hit──> main
 //! ```
 //!
-//! First to be searched is the stream queue, then the small queue, each when above its share, then
-//! main. Read-ahead comes before its reader, so a stream keeps its share. The owner of the pages
-//! counts heat, but not of the reader that brought the page. A page that cannot go moves to the
-//! end.
+//! The stream queue is searched first, then the small one, each above its share, then main. The
+//! owner of the pages counts heat, but not of the reader that brought the page. A page that cannot
+//! go moves to the end.
 //!
 //! | constant | value | reason |
 //! |---|---|---|
@@ -23,8 +22,8 @@
 //! | heat | at most 3 | two bits, three more rounds in main |
 //! | promotion | heat 1 | a page is counted once for each reader |
 //!
-//! Weaknesses: a page used again only after its time among the ghosts is never kept; a loop
-//! slightly larger than the cache gains little.
+//! Weaknesses: a page used again only after its ghost is never kept; a loop slightly above the
+//! cache gains little.
 
 use pagewell_base::mix::{STEP, mix};
 
@@ -41,7 +40,7 @@ pub enum Arrival {
     Stream,
 }
 
-/// The owner of the pages, which counts hits without a lock.
+/// The owner of the pages.
 pub trait Frames {
     /// Whether the page is neither pinned nor dirty nor being fetched.
     fn is_evictable(&self, frame: FrameIndex) -> bool;
@@ -56,10 +55,10 @@ pub trait Frames {
 /// Hits that count.
 pub const HEAT_MAX: u8 = 3;
 
-/// Most pages that cannot go, in one search.
+/// Most unevictable pages in one search.
 pub const SKIPS_MAX: u32 = 128;
 
-/// Most pages spared for their heat, in one search.
+/// Most hot pages spared in one search.
 pub const SPARED_MAX: u32 = 128;
 
 const SMALL: usize = 0;
@@ -116,13 +115,13 @@ impl S3Fifo {
         }
     }
 
-    /// The page left without having been chosen.
+    /// The page left unchosen.
     pub fn removed(&mut self, frame: FrameIndex) {
         self.links.remove(frame);
     }
 
-    /// Chooses a page to go and forgets its place. Gives up after [`SKIPS_MAX`] of each queue that
-    /// cannot go; the next call goes on behind them.
+    /// Chooses a page and forgets its place. Gives up after [`SKIPS_MAX`] unevictable ones of each
+    /// queue; the next call goes on behind them.
     pub fn victim(&mut self, frames: &dyn Frames) -> Option<FrameIndex> {
         let mut order = [MAIN, SMALL, STREAM];
         if self.links.length(SMALL) > self.small_share {
@@ -299,8 +298,8 @@ struct Slot {
 /// Names of pages that went lately: as many as the main queue holds.
 ///
 /// A table of buckets of [`WAYS`] slots, each a fingerprint and the number of its entry. An entry
-/// is old after `capacity` others; a new one takes its bucket's oldest slot. With twice as many
-/// slots as entries a bucket rarely forgets a young one.
+/// is old after `capacity` others; a new one takes its bucket's oldest slot. With two slots for an
+/// entry, young ones are rarely lost.
 ///
 /// Weakness: fingerprints have 32 bits, so one lookup in about a thousand million is wrong.
 #[derive(Debug)]

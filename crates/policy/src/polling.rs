@@ -1,13 +1,13 @@
 //! How long does a thread look for work before it sleeps?
 //!
-//! To wake a thread takes longer than a call; a thread that *polls* uses a processor that a
-//! program, or the client itself, may want.
+//! Waking a thread takes longer than a call; one that *polls* uses a processor that the client may
+//! want.
 //!
 //! A wait is *short* when work comes within the limit. After [`TRUSTED`] short waits in a row the
-//! thread polls for as long as the limit, until a wait is longer. A poll that is in vain while
-//! waits are short, as polling keeps the work away or work comes just too late, or that lost the
-//! processor, doubles that number; a poll that finds work halves it; a new connection resets it.
-//! While more threads have short waits than 1/2 of the processors, none polls.
+//! thread polls for as long as the limit, until a wait is longer. A poll in vain while waits are
+//! short (it keeps the work away, or work comes just too late), or one that lost the processor,
+//! doubles that number; a poll that finds work halves it; a new connection resets it. While more
+//! threads have short waits than 1/2 of the processors, none polls.
 //!
 //! ```text
 //!   work  x  x  x  x  x  x  x  x           x  x  x  x  x  x
@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Weaknesses: one late call in a hundred costs one limit of processor time; the limit is not
-//! learnt. Clients in turn look like one quick client. Many clients on other machines are not
-//! polled for, though they leave the processors alone.
+//! learnt. Clients in turn look like one quick client. Many clients are not polled for, even on
+//! other machines.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Polling {
         }
     }
 
-    /// A wait begins. Returns how long to poll. `is_crowded`: no poll.
+    /// A wait begins. Returns how long to poll; `is_crowded`: not.
     #[must_use]
     pub fn begin(&mut self, is_crowded: bool) -> Duration {
         self.polls = self.short_waits >= self.asked_for && !is_crowded && !self.limit.is_zero();

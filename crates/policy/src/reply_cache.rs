@@ -1,9 +1,9 @@
 //! The duplicate-request cache: a call that changes something is done once.
 //!
-//! A client that lost the reply to a REMOVE sends the call again. Done twice, the second gives
-//! NOENT; a WRITE destroys what was written in between. But clients also make *new* calls that
-//! equal old ones to the byte (identifiers from a constant, or the clock). Answered from the cache,
-//! such a call was never made: two programs hold one lock.
+//! A client that lost the reply to a REMOVE repeats the call. Done twice, it gives NOENT; a WRITE
+//! destroys what was written in between. But clients also make *new* calls equal to old ones
+//! (identifiers from a constant, or the clock). Answered from the cache, such a call was never
+//! made: two programs hold one lock.
 //!
 //! Equal are calls of one address with the same identifier, credential and content ([`Identity`]),
 //! from any port. Over TCP a client repeats a call only on a new connection, when it lost one
@@ -24,22 +24,18 @@
 //! *Calls overlap* on a connection that ever had two under way: its client needs unique
 //! identifiers. *Late* is a call that may have arrived more than [`GIVEN_UP_AFTER_MIN`] before the
 //! answered one, or on the older connection when that is over or its calls overlap: it may be an
-//! earlier transmission. *A while* is [`SETTLED_AFTER`], as a reset may be overtaken. *Not yet
-//! known* ends with the acknowledgement, the connection, or [`HELD_FOR`] after the reply, which
-//! then counts as lost.
+//! earlier transmission. *A while* is [`SETTLED_AFTER`]. *Not yet known* ends with the
+//! acknowledgement, the connection, or [`HELD_FOR`] after the reply, which then is lost.
 //!
-//! **What is kept** is bounded in bytes. Each address has an equal share, may use what others
-//! leave, and loses its own oldest replies first. Writes push out writes.
-//!
-//! Linux knfsd compares the port, too; nfs-ganesha has a cache for each connection; FreeBSD forgets
-//! acknowledged replies.
+//! **What is kept** is bounded in bytes. Each address has an equal share and what others leave, and
+//! loses its own oldest replies first. Writes push out writes.
 //!
 //! Weaknesses: a *new* call gets the kept reply of an equal one whose connection was reset, when
-//! nothing came in between, when the first one's client has just lost its connection (its call is
-//! then done again) or ended its sending early, and when the server left the new call unread for
-//! long. A proxy acknowledges what its client may never get. Equal calls that overlap others on the
-//! older connection count as repetitions. The repetition of a call whose reply was pushed out is
-//! done again. A restart forgets all.
+//! nothing came in between, its client has just lost the connection (that call is then done again)
+//! or ended its sending early, or the server left the new call unread for long. A proxy
+//! acknowledges what its client may never get. Equal calls that overlap others on the older
+//! connection count as repetitions. The repetition of a call whose reply was pushed out is done
+//! again. A restart forgets all.
 
 #[cfg(test)]
 mod model;
@@ -49,7 +45,7 @@ mod tests;
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// No client gives up a connection sooner (the shortest known is 0.8 s).
+/// No client gives up a connection sooner (shortest known: 0.8 s).
 pub const GIVEN_UP_AFTER_MIN: Duration = Duration::from_millis(500);
 
 /// How long another connection can overtake a reset.
@@ -59,7 +55,7 @@ pub const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// 9293 section 3.8.6.3).
 pub const HELD_FOR: Duration = Duration::from_secs(1);
 
-/// The longest reply kept; CREATE's, the longest of all, has 300 bytes.
+/// The longest reply kept; CREATE's, the longest, has 300 bytes.
 pub const REPLY_BYTES_MAX: usize = 1024;
 
 /// How long a reply is kept: several client timeouts (Linux: 60 s), but no repeated identifier.
@@ -121,7 +117,7 @@ pub trait Line: Clone {
     fn token(&self) -> u64;
     /// Whether a reply sent there has arrived.
     fn delivery(&self, sent_at: SentAt) -> Delivery;
-    /// Lower bound for the last call's arrival. `overlaps`: others may have come with it.
+    /// Lower bound for the last call's arrival; `overlaps`: others may have come too.
     fn arrived_after(&self, overlaps: bool, now: Duration) -> Duration;
     /// False when the client is known to have ended or lost it.
     fn is_live(&self) -> bool;
@@ -151,7 +147,7 @@ pub enum Verdict {
     New,
     /// Say nothing: its reply will come on this connection.
     InProgress,
-    /// Look again soon.
+    /// Look again.
     Held(Held),
     /// Send this reply, and if *moved*, call [`ReplyCache::sent`].
     Answered(Vec<u8>, Moved),
@@ -289,8 +285,7 @@ impl<L: Line> ReplyCache<L> {
         }
     }
 
-    /// Looks at a call that came on `line`; `held`, of an earlier look. A new one is under way
-    /// then.
+    /// Looks at a call that came on `line`; `held` is of an earlier look.
     pub fn look(
         &mut self,
         key: &Key,
@@ -324,7 +319,7 @@ impl<L: Line> ReplyCache<L> {
         Verdict::New
     }
 
-    /// A call is done. Returns how many older replies were pushed out.
+    /// A call is done. Returns how many replies were pushed out.
     pub fn finish(&mut self, key: &Key, reply: &[u8], sent_at: SentAt, now: Duration) -> usize {
         if reply.len() > REPLY_BYTES_MAX {
             self.abandon(key);
@@ -383,8 +378,7 @@ impl<L: Line> ReplyCache<L> {
         self.bytes = self.shares.values().map(Calls::bytes).sum();
     }
 
-    /// Brings the bytes below the bound. `latest` loses its own while it has more than its share,
-    /// else the address with the most does.
+    /// `latest` loses its own while above its share, else the address with the most does.
     fn push_out(&mut self, latest: u128) -> usize {
         let mut pushed_out = 0;
         while self.bytes > self.bytes_max {

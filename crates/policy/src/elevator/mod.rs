@@ -1,8 +1,7 @@
 //! In which order, and in which pieces, does a device get its requests?
 //!
-//! [`Elevator::insert`] queues a request, or lets it stand in line behind one that it overlaps.
-//! [`Elevator::dispatch`] chooses the next and takes along what lies beside it. The caller gives
-//! the [`Dispatch`] back to [`Elevator::complete`]. The theory is in `scheduler.rs`.
+//! [`Elevator::insert`] queues a request, [`Elevator::dispatch`] chooses the next with what lies
+//! beside it, [`Elevator::complete`] ends it. The theory is in `scheduler.rs`.
 //!
 //! Requests of two objects never overlap or travel together; all of one come before those of the
 //! next.
@@ -66,7 +65,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// All, the most urgent first.
+    /// The most urgent first.
     pub const ALL: [Self; 3] = [
         Self::SynchronousRead,
         Self::AsynchronousRead,
@@ -83,8 +82,8 @@ impl Class {
 /// Dispatches of a class at the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depth {
-    /// Granted however busy others are. If all minimums exceed [`Settings::depth_max`], places are
-    /// dealt one by one, the most urgent class first.
+    /// Granted however busy others are; minimums above [`Settings::depth_max`] are dealt one by
+    /// one, the most urgent class first.
     pub minimum: u32,
     /// Never more; 0 counts as 1.
     pub maximum: u32,
@@ -95,7 +94,7 @@ pub struct Depth {
 pub enum Order {
     /// C-LOOK.
     CircularLook,
-    /// As they came; adjacent requests are merged all the same.
+    /// As they came; still merged.
     Arrival,
 }
 
@@ -178,9 +177,9 @@ pub struct Counts {
     pub wraps: u64,
     /// Dispatches at a deadline.
     pub deadline_picks: u64,
-    /// Dispatches while an overdue request waited for a batch.
+    /// Dispatches while an overdue request waited.
     pub deadline_postponed: u64,
-    /// Dispatches below the end of the last: in C-LOOK at most wraps and deadline picks.
+    /// Dispatches below the last: in C-LOOK at most wraps and deadline picks.
     pub backward_moves: u64,
     /// Dispatches at the end of the last.
     pub run_continuations: u64,

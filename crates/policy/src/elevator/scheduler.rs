@@ -1,12 +1,10 @@
 //! Which request goes next?
 //!
-//! A moving head costs more than the bytes it reads (67 ms on a DVD is 570 KiB), so requests go in
-//! order of address and in long runs. But no reader must stand behind read-ahead, and no request
-//! wait for ever.
+//! A moving head costs more than bytes (67 ms on a DVD: 570 KiB), so requests go by address in long
+//! runs. But no reader must stand behind read-ahead, and none wait for ever.
 //!
-//! [`Order::CircularLook`]: the *head* is the end of the last dispatch. Each class is served
-//! C-LOOK: the lowest request at or above the head, else the lowest of all (a *wrap*). The first
-//! of:
+//! [`Order::CircularLook`]: the *head* is the end of the last dispatch. Each class gets its lowest
+//! request at or above the head, else its lowest (a *wrap*). The first of:
 //!
 //! 1. *Deadline.* The most overdue request, if the *batch* since the last such pick is done.
 //! 2. *Run.* While fewer than [`RUN_BYTES_MAX`] went in a row, a request of any class at the head,
@@ -21,11 +19,11 @@
 //!   b goes on up to RUN_BYTES_MAX, then s, then c if it begins right behind s, else x (wrap)
 //! ```
 //!
-//! Only classes with a place at the device count. Under load everything is overdue, and C-LOOK
-//! would become the order of arrival. So between two picks lies a batch of [`BATCH_BYTES`], where a
-//! seek counts [`SEEK_CHARGE_BYTES`]. Before the next pick of read-ahead, more urgent classes get
-//! as many dispatches as they had requests at the last pick, within one more batch: else streams
-//! that are always overdue leave nothing to a random reader.
+//! Only classes with a place at the device count. Under load all is overdue, and the order would be
+//! that of arrival; so between two picks lies a batch of [`BATCH_BYTES`], where a seek counts
+//! [`SEEK_CHARGE_BYTES`]. Before the next pick of read-ahead, more urgent classes get as many
+//! dispatches as they had requests at the last pick, within one more batch: else streams leave
+//! nothing to a random reader.
 //!
 //! [`Order::Arrival`]: 1 and 3, then the oldest.
 //!
@@ -33,8 +31,8 @@
 //! - [`BATCH_BYTES`], 4 MiB: as long as any run.
 //! - [`SEEK_CHARGE_BYTES`], 256 KiB: 16 seeks to a batch, the batch of mq-deadline.
 //!
-//! Weaknesses: bytes are not time: turns are short on a fast disk. With one place at the device,
-//! writes go when no reads are queued, or at their deadline. A class at its maximum depth misses
+//! Weaknesses: turns are short on a fast disk, as bytes are not time. With one place at the device,
+//! writes wait for their deadline while reads are queued. A class at its maximum depth misses
 //! deadlines.
 
 #[cfg(test)]
@@ -47,16 +45,15 @@ use super::{
     Class, Counts, Depth, Dispatch, DispatchId, Extent, Member, Order, Reason, RequestId, Settings,
 };
 
-/// Bytes in a row before another class gets its turn.
+/// Before another class gets its turn.
 pub const RUN_BYTES_MAX: u64 = 4 << 20;
-/// Bytes between two picks at a deadline.
+/// Between two picks at a deadline.
 pub const BATCH_BYTES: u64 = 4 << 20;
 /// What a seek counts in a batch.
 pub const SEEK_CHARGE_BYTES: u64 = BATCH_BYTES / 16;
 
 const SHARED_PLACES_MAX: u32 = 1 << 12;
 const CLASSES: usize = Class::ALL.len();
-/// Extents of a group that [`Spans`] looks at.
 const PROBES: usize = 16;
 
 #[derive(Debug)]
@@ -151,7 +148,7 @@ impl Elevator {
         true
     }
 
-    /// A reader waits for a queued read: its class becomes more urgent, its arrival stays.
+    /// A reader waits for a queued read; its arrival stays.
     pub fn promote(&mut self, id: RequestId, class: Class) {
         let Some(request) = self.requests.get_mut(&id) else {
             return;
@@ -195,7 +192,7 @@ impl Elevator {
         Some(self.depart(growth, reason))
     }
 
-    /// A dispatch is done; false: it is not at the device.
+    /// False: the dispatch is not at the device.
     pub fn complete(&mut self, id: DispatchId) -> bool {
         let Some(done) = self.in_flight.remove(&id) else {
             return false;
@@ -300,7 +297,6 @@ impl Elevator {
         follows && distance.is_some_and(|distance| distance <= gap_bytes_max)
     }
 
-    /// A class below its share, and all with a place, by urgency.
     fn classes(&self) -> (Option<Class>, impl Iterator<Item = Class>) {
         let ready = move || {
             let with_place = Class::ALL.into_iter();
@@ -468,7 +464,6 @@ impl Queue {
         found.map(|(_, request)| *request)
     }
 
-    /// The highest request that begins below a place.
     fn last_below(&self, class: Class, place: Place) -> Option<Request> {
         let lane = &self.lanes[class as usize];
         let found = lane.by_place.range(..(place, 0)).next_back();
@@ -532,7 +527,7 @@ struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    /// The classes that may join: of one direction; a more urgent one needs a place.
+    /// Classes of one direction; a more urgent one needs a place.
     fn joining(&self, class: Class) -> impl Iterator<Item = Class> {
         let has_place = self.has_place;
         Class::ALL.into_iter().filter(move |other| {
@@ -545,8 +540,8 @@ impl Limits<'_> {
     }
 }
 
-/// The dispatch that grows from `seed`, forward and then backward, by the nearest request that does
-/// not overlap it, within the longest transfer, holes included. In C-LOOK it stops at the head.
+/// Grows from `seed`, forward, then backward, by the nearest request that does not overlap it,
+/// within the longest transfer with holes. In C-LOOK it stops at the head.
 ///
 /// Weakness: backward, only the nearest request of each class is looked at.
 fn grow(queue: &Queue, seed: Request, limits: &Limits<'_>) -> Growth {
@@ -592,7 +587,7 @@ fn next_below(queue: &Queue, growth: &Growth, limits: &Limits<'_>) -> Option<(Re
 
 /// Extents that may overlap each other, with their ends; finds whether one overlaps any.
 ///
-/// Grouped by the power of two of their length: in a group only those that begin less than twice
+/// Grouped by the power of two of their length: only those of a group that begin less than twice
 /// that below an extent reach it. At most [`PROBES`] are looked at; more are taken for a conflict.
 #[derive(Debug, Default)]
 struct Spans(BTreeMap<Key, u64>);
@@ -665,12 +660,11 @@ impl Directions {
 }
 
 /// Keeps the order of requests of one object that *conflict*: they overlap, and one writes.
-/// *Active* requests (queued, or at the device) never conflict. Others stand in a single line,
-/// which moves up as active requests are done.
+/// *Active* requests (queued, or at the device) never conflict. Others stand in one line.
 ///
 /// Weaknesses: a request may wait for one that it does not overlap, and a write for more than
-/// [`PROBES`] overlapping reads. A read that waits for a write does not make it more urgent; the
-/// owner of a page cache does not read what it is writing.
+/// [`PROBES`] overlapping reads. A read does not make the write it waits for more urgent; a page
+/// cache does not read what it is writing.
 #[derive(Debug, Default)]
 struct Overlap {
     active: Directions,
@@ -705,7 +699,6 @@ impl Overlap {
         Some(request)
     }
 
-    /// The request in line, for changes that do not affect conflicts.
     fn in_line(&mut self, sequence: u64) -> Option<&mut Request> {
         self.line.get_mut(&sequence)
     }

@@ -68,7 +68,7 @@ impl Settings {
         }
     }
 
-    /// The baseline of measurements: one at a time, in order of arrival.
+    /// A baseline: one at a time, in order of arrival.
     #[must_use]
     pub fn plain() -> Self {
         Self {

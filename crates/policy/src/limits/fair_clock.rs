@@ -1,9 +1,9 @@
-//! What the clients of an export may have together: equal parts, as far as each wants its part.
+//! What the clients of an export may have: equal parts, as far as each wants its own.
 //!
 //! The clock shows how much a client has had that always wanted its part (virtual time of
 //! generalised processor sharing: Parekh and Gallager, 1993). With `n` clients in debt it runs at
-//! 1/`n` of the rate. A payment moves its client's end on, from what the clock shows or from the
-//! last end; once the clock is there, the client is out of debt and the connection goes on.
+//! 1/`n` of the rate. A payment moves its client's end on, from the clock or the last end; once the
+//! clock is there, the connection goes on.
 //!
 //! ```text
 //!   rate 90     clock:  0 ───────────> 30 ──────────────> 75     A, B and C pay 30, 75 and 75
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Weaknesses: above [`FLOWS_MAX`], clients in debt share one part. A wait is computed as if no
-//! client came or went; a caller that asks again gets what others left.
+//! client came or went.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZeroU64;

@@ -1,10 +1,10 @@
-//! How long must a client wait before its next call, so that it has no more than it may?
+//! How long must a client wait, so that it has no more than it may?
 //!
 //! Calls and bytes a second are limited, of each client and of an export that its clients share. A
-//! call's cost is known when it is answered, so calls go first and are paid afterwards; a
-//! connection that has to wait is not read. A payment gives the connection its own time, which
-//! later payments of others do not change. A new connection waits until its client has paid for all
-//! others. A client has a [`bucket`] each for calls and bytes, an export a [`fair_clock`] each.
+//! call's cost is known when it is answered, so it is paid afterwards; a connection that has to
+//! wait is not read. A payment gives the connection its own time, which payments of others do not
+//! change. A new connection waits until its client has paid for all. A client has a [`bucket`] each
+//! for calls and bytes, an export a [`fair_clock`] each.
 //!
 //! ```text
 //!   call ──> answer ──> charge(client, export, cost) ──> Pass ──> wait(Pass): None, go on
@@ -26,7 +26,7 @@ use std::time::Duration;
 use self::bucket::Bucket;
 use self::fair_clock::{FairClock, Tag};
 
-/// A client may go on so much before everything is paid.
+/// So much may be unpaid.
 pub const BURST: Duration = Duration::from_millis(100);
 
 /// Clients in debt that are known apart.
@@ -127,7 +127,7 @@ impl Limiter {
         }
     }
 
-    /// Sets what the clients of these exports may have; unchanged exports keep debts.
+    /// Sets what exports' clients may have; unchanged exports keep debts.
     pub fn limit_exports(&mut self, exports: impl IntoIterator<Item = (Export, Rates)>) {
         self.generation += 1;
         let mut before = std::mem::take(&mut self.exports);
@@ -254,7 +254,7 @@ impl Limiter {
         }
     }
 
-    /// How long to wait, and why. Asking earlier is allowed: others may leave more.
+    /// How long to wait, and why; earlier, others may have left more.
     pub fn wait(
         &mut self,
         now: Duration,

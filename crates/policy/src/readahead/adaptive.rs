@@ -1,7 +1,7 @@
 //! Adaptive read-ahead: several streams of one file, found from offsets alone.
 //!
-//! Many readers share a file, in order or at random, over protocols without open files. The ordered
-//! ones must find their bytes in memory; the random ones must cost nothing.
+//! Many readers share a file, in order or at random, over protocols without open files. Ordered
+//! ones must find their bytes in memory, random ones cost nothing.
 //!
 //! ```text
 //!             belongs to a stream? ──yes──> it moves on: window, marker, release (stream, stride)
@@ -12,10 +12,9 @@
 //!                                        no ──> remembered (recent, scattered)
 //! ```
 //!
-//! - An access belongs to the stream with the nearest position behind it, if it lies in its window,
-//!   or beyond by less than 1/4 of the way. So interleaved streams keep their windows (ZFS: up to
-//!   8).
-//! - A new stream up to 16 MiB ahead of a silent one is that reader after a skip, and keeps its
+//! - An access belongs to the stream with the nearest position behind it, if it lies in its window
+//!   or less than 1/4 of the way beyond: interleaved streams keep their windows (ZFS: up to 8).
+//! - A new stream up to 16 MiB ahead of a silent one is its reader after a skip, and keeps the
 //!   distance.
 //! - At a marker of no stream, one that lost its place begins again.
 //! - A place is free when its stream reached the end of the file, was silent for 1 s, or may be
@@ -30,7 +29,7 @@
 //!
 //! Weaknesses: hits are not reported, so positions are as old as the last marker, and readers
 //! inside one window look like one. More than 32 readers that begin at once push each other out.
-//! With a coarse clock two reads look like one, and the stream begins a few reads later.
+//! With a coarse clock two reads look like one, and streams begin later.
 
 #[cfg(test)]
 mod tests;
@@ -214,7 +213,7 @@ impl RecentReads {
         Some(self.descend(place, settings).unwrap_or(Found::Same))
     }
 
-    /// Whether the read in `place` ends where another began, to count on.
+    /// Whether the read in `place` ends where another began.
     fn descend(&mut self, place: usize, settings: &Settings) -> Option<Found> {
         let read = *self.ring.get(place)?;
         let above = self.ring.iter_mut().find(|above| {
@@ -340,7 +339,6 @@ impl Adaptive {
                 self.counts.random += 1;
                 return Plan::default();
             }
-            // Beginnings of files that are read whole are no stride.
             Found::New if self.settings.begins(touch.offset) && is_whole(touch) => {
                 self.counts.random += 1;
                 return Plan::default();
@@ -465,8 +463,8 @@ impl Adaptive {
         self.go_on(index, Relation::Inside(0), touch)
     }
 
-    /// A free place, else the longest silent of the first kind there is: finished streams, doubtful
-    /// strides, silent streams, streams that may be chance.
+    /// A free place, else the longest silent of finished streams, doubtful strides, silent streams,
+    /// or streams that may be chance.
     fn vacancy(&self, now: Duration) -> Option<usize> {
         if self.places.len() < self.settings.streams_max {
             return Some(self.places.len());
@@ -497,7 +495,7 @@ impl Adaptive {
         nearest.map(|(_, place)| place)
     }
 
-    /// Notes an access. Returns what to do.
+    /// Returns what to do.
     pub fn access(&mut self, access: &Access) -> Plan {
         let end = access
             .offset

@@ -1,14 +1,12 @@
 //! How much must be on its way from a device that answers late but many requests at a time?
 //!
 //! A server 50 ms away that sends 1 GB/s needs 50 MB on their way. A stream that grows a little
-//! each time has read the file before; one that begins so fills memory for a reader of the first
-//! line.
+//! each time ends first; one that begins so fills memory for a reader of the first line.
 //!
-//! **Latency** is the least time of an answer in this minute and the one before: others may have
-//! waited behind requests.
+//! **Latency** is the least time of an answer in this minute and the last: others may have queued.
 //!
-//! **Distance.** What came between two waits of a stream tells how much comes in the time of one
-//! answer (Little's law); the distance goes to eight times that:
+//! **Distance.** Eight times what comes in the time of one answer (Little's law), by what came
+//! between two waits:
 //!
 //! ```text
 //!            <--- elapsed --->
@@ -17,13 +15,12 @@
 //!     waits                   waits
 //! ```
 //!
-//! - While the window limits the stream, it is eight times as long after each round trip: 50 MB
-//!   after three. Once bandwidth does, the product stays the same.
-//! - Less than 1/2 of the time of an answer is too short to judge by, and a path is taken for one
-//!   of at most [`RATE_MAX`].
+//! - Until bandwidth limits the stream, its window is eight times as long after each round trip: 50
+//!   MB after three.
+//! - Less than 1/2 of an answer's time is not judged; no path exceeds [`RATE_MAX`].
 //! - A window is at most eight times what the stream has read.
-//! - An unknown path is taken for one of 10 Gbit/s; where that asks for more than the usual
-//!   distance, streams begin with eight times their request, not four.
+//! - An unknown path is taken for one of 10 Gbit/s; where that exceeds the usual distance, streams
+//!   begin with eight requests, not four.
 //! - What streams needed is learnt: others may go to 32 times what they have read before they are
 //!   late. Waste and refused memory halve it.
 //!
@@ -39,7 +36,6 @@ const RATE_MAX: u64 = 512 << 20;
 const NANOSECONDS: u128 = 1_000_000_000;
 /// Of an unknown path.
 const BYTES_PER_SECOND: u128 = 1_250_000_000;
-/// Longer than a burst of requests.
 const EPOCH: Duration = Duration::from_mins(1);
 
 /// The least time of an answer lately.

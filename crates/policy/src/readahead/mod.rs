@@ -19,11 +19,11 @@ use settings::WASTE_DIVISOR;
 /// How an access found its bytes; one that found all, and no marker, is not reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AccessKind {
-    /// A byte was neither in memory nor on its way.
+    /// Neither in memory nor on its way.
     Miss,
-    /// A byte of read-ahead was still on its way.
+    /// Read-ahead was still on its way.
     Late,
-    /// The first byte of a page with a [`Plan::marker`] was touched.
+    /// A page with a [`Plan::marker`] was first touched.
     Marker,
 }
 
@@ -46,12 +46,12 @@ pub struct Access {
     pub kind: AccessKind,
     /// What read-ahead may request now, for all streams.
     pub budget_bytes: u64,
-    /// Memory for what comes along with reads at random; 0 while read-ahead is on its way.
+    /// Memory for what random reads bring along; 0 while read-ahead is on its way.
     pub spare_bytes: u64,
     /// Never goes back; the same for all parts of one read.
     pub now: Duration,
-    /// The reader's file, if known. Nothing outside is requested until a reader goes there, or ever
-    /// where files lie apart ([`Settings::file_alignment_bytes`]).
+    /// The reader's file, if known. Nothing outside is requested until a reader goes there; where
+    /// files lie apart ([`Settings::file_alignment_bytes`]), never.
     pub bounds: Option<Bounds>,
     /// The least time of an answer lately; `None`: not known, or parallel requests gain nothing.
     pub latency: Option<Duration>,

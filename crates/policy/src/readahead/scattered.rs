@@ -1,19 +1,19 @@
 //! Reads at random of an object at the end of a long path.
 //!
-//! **Problem.** Such a read waits for one answer, whatever its length: 200 in an object of 100 MiB,
-//! 50 ms away, take ten seconds, in which all of it could have come many times.
+//! **Problem.** Each waits for one answer: 200 in an object of 100 MiB, 50 ms away, take ten
+//! seconds, enough for all of it many times.
 //!
-//! **Rule.** Such reads bring the rest of the object along, in order and piece by piece:
+//! **Rule.** They bring the rest of the object along, in order:
 //!
 //! ```text
 //!   reads of no stream   1 2 3 4 5 6 7 8   9    10    11     12
 //!   pieces               . . . . . . . [#] [##] [####] [########] [################] --> the end
 //! ```
 //!
-//! - A piece is as long as all that came before, the reads included: a few reads cost little, and
-//!   after less than 30 all of 100 MiB is there.
-//! - A piece is requested when no read-ahead is on its way: a narrow path carries one piece beside
-//!   the reads, a broad one as many as there are reads.
+//! - A piece is as long as all before, the reads included: few reads cost little, and less than 30
+//!   bring all of 100 MiB.
+//! - A piece is requested when no read-ahead is on its way: a narrow path carries one beside the
+//!   reads.
 //! - The rest must fit into the memory for pieces. What was evicted unread ends it for its object;
 //!   of the objects read last nothing is fetched twice.
 //! - Nearer than [`LATENCY_MIN`] a read costs less than its share of the pieces.

@@ -8,8 +8,8 @@
 //!  ---+-----------------+-----------------------------------------------+--> distance
 //! ```
 //!
-//! - 4 times the request (Linux), doubled to 4 MiB (ZFS): a short file costs little, a long one is
-//!   at full speed after eight steps. Above, 64 MiB cover 64 ms at 1 GiB/s.
+//! - 4 times the request (Linux), doubled to 4 MiB (ZFS): short files cost little, long ones are at
+//!   full speed after eight steps. Above, 64 MiB cover 64 ms at 1 GiB/s.
 //! - A batch is 1/2 of a distance; at a server a block. Flash: 512 KiB cost nothing extra. Rotating
 //!   media: to spend 0.8 of its time on data, a DVD (8.5 MB/s, 67 ms) needs 2.3 MB in a row, a disk
 //!   (200 MB/s, 12 ms) 9.6 MB; 4 MiB is between. They end at 16 MiB, as others wait for all of it.
@@ -21,9 +21,9 @@ use super::Bounds;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Bytes of a cache page.
+/// Of a cache page.
 pub const PAGE_BYTES: u64 = 64 * KIB;
-/// Bytes of the smallest fetch.
+/// Of the smallest fetch.
 pub const UNIT_BYTES: u64 = 4 * KIB;
 /// End of doubling.
 pub const DISTANCE_BYTES_MIN: u64 = 4 * MIB;
@@ -128,7 +128,7 @@ impl Settings {
         }
     }
 
-    /// Nothing is read ahead: the baseline of measurements.
+    /// Nothing is read ahead: a baseline.
     #[must_use]
     pub const fn off() -> Self {
         Self::flash(0)

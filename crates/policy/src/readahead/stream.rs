@@ -1,7 +1,7 @@
 //! One stream without gaps: its window, its distance and its marker.
 //!
-//! The reader must never wait, the device must get large contiguous requests, and memory must not
-//! be filled in vain. Hits are not reported, as that costs time.
+//! The reader must never wait, the device get large contiguous requests, and memory hold no waste.
+//! Hits are not reported, as that costs time.
 //!
 //! ```text
 //!   released    back seek   position     marker            window_end
@@ -10,8 +10,8 @@
 //!                               <---------- distance ----------->
 //! ```
 //!
-//! When the reader touches the page of the marker, the window grows to `position + distance`, by at
-//! least 1/2 of it, and the marker moves on.
+//! A touch of the marker's page grows the window to `position + distance`, by at least 1/2 of it,
+//! and moves the marker on.
 //!
 //! - The distance doubles at each step up to the grown distance (`Settings`). Then it grows by 1/8
 //!   when a byte was touched before it had come, but not for bytes on their way when it grew last;
@@ -21,17 +21,17 @@
 //! - Waste above 1/4, or refused memory, halves the distance and ends the doubling.
 //! - After a miss inside it the window begins anew. The miss counts as late unless bytes were
 //!   wasted or refused since the last quiet step; a second in a row halves the distance.
-//! - Free-behind names what lies behind the position of the step before, less the back seek.
+//! - Free-behind names what lies behind the last step's position, less the back seek.
 //! - A window ends at the bound of the reader's file. A reader that goes straight on, or crosses
-//!   twice, takes files as they lie (cpio), without bounds; not where files lie apart.
+//!   twice, takes files as they lie (cpio), without bounds, unless files lie apart.
 //! - A budget below 1/2 of a batch puts the step off to the middle of what is left.
 //!
 //! Backward streams live in a mirrored space (`adaptive.rs`).
 //!
 //! # Whether a stream is one
 //!
-//! Of a thousand random reads among sixteen thousand blocks, two begin where another ended. A
-//! window that follows chance would grow until the whole file is fetched.
+//! Of a thousand random reads among sixteen thousand blocks, two begin where another ended; a
+//! window that follows chance fetches the whole file.
 //!
 //! ```text
 //!       position         next page          page         window_end
@@ -43,8 +43,7 @@
 //! late read may have overtaken one other; the `gap` of a dense stride belongs to the read behind
 //! it. Of random reads of 4 KiB, 15 in 16 hit anywhere. Two touches in order, or four among reads
 //! elsewhere, prove a stream; each one anywhere takes some of it back. Until then a touch anywhere
-//! moves the marker to the next page, and the stream gives its place to a new one that finds no
-//! other.
+//! moves the marker to the next page, and a new stream may take the place.
 //!
 //! # Does a longer distance pay?
 //!
@@ -66,8 +65,8 @@
 //! A device of unknown latency, slower than its reader, takes the distance to the maximum. What
 //! lies behind the last step is never released. Where seeks are dear and all fits into the cache, a
 //! disc read out of order is faster without bounds. A reader that leaves out beginnings of pages at
-//! unequal distances has one window. Among random reads a new reader can lose its place, and begins
-//! again at its marker.
+//! unequal distances has one window. Among random reads a new reader can lose its place until its
+//! marker.
 
 #[cfg(test)]
 mod tests;
@@ -217,14 +216,14 @@ pub(super) struct Stream {
     step_position: u64,
     released: u64,
     doubling: bool,
-    /// End of the bytes on their way when the distance grew last.
+    /// End of the bytes on their way when the distance last grew.
     late_until: u64,
     began: Option<Duration>,
     ordered: u64,
-    /// How sure it is that this is no chance, and when that last grew.
+    /// How sure it is no chance, and when that last grew.
     proof: u8,
     last_proof: Duration,
-    /// Touched anywhere since its last touch in order, before it was proven.
+    /// Touched anywhere since its last touch in order.
     passed_over: bool,
     pace: Option<Pace>,
     gain: Gain,
@@ -239,8 +238,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Began at `start`, is at `position`, reads `request` bytes at a time, and may need a distance
-    /// of `needed`.
+    /// Reads `request` bytes at a time, and may need a distance of `needed`.
     pub(super) fn new(
         start: u64,
         position: u64,
@@ -382,7 +380,7 @@ impl Stream {
         plan
     }
 
-    /// Takes the bound of the reader's file. Without one, the touch was a hit, or is of no file.
+    /// Takes the bound of the reader's file; hits have none.
     fn cross(&mut self, straight: bool, touch: &Touch, settings: &Settings, counts: &mut Counts) {
         if self.crossings >= CROSSINGS_MAX {
             return;
@@ -424,7 +422,7 @@ impl Stream {
 
     fn target(&self, is_proven: bool, settings: &Settings) -> u64 {
         let from = match settings.block_bytes {
-            // As short as possible: there may be no second window.
+            // There may be no second window.
             Some(block) if is_proven => self.position.div_ceil(block).saturating_mul(block),
             _ => self.position,
         };
@@ -492,7 +490,6 @@ impl Stream {
         }
     }
 
-    /// Moves the marker only, if that is new and in the window.
     fn rearm(&mut self, marker: u64) -> Plan {
         let is_new = marker < self.window_end && self.marker.replace(marker) != Some(marker);
         Plan {
@@ -589,7 +586,7 @@ impl Stream {
         counts.grown += 1;
     }
 
-    /// Whether growth paid so far; else takes it back.
+    /// Whether growth paid; else takes it back.
     fn growth_pays(&mut self, touch: &Touch, grown: u64) -> bool {
         let timed = self.pace.zip(touch.latency);
         let rate = timed.and_then(|(pace, latency)| pace.rate(touch.offset, touch.now, latency));
@@ -606,8 +603,8 @@ impl Stream {
         }
     }
 
-    /// Grows to what latency asks for, and teaches that to other streams; only here, as what waste
-    /// halved is not to be learnt again.
+    /// Grows to what latency asks for, and only here teaches others: what waste halved is not to be
+    /// learnt again.
     fn grow_with_latency(&mut self, touch: &Touch, settings: &Settings, learnt: &mut Learnt) {
         let Some((pace, latency)) = self.pace.zip(touch.latency).filter(|_| !self.squeezed) else {
             return;

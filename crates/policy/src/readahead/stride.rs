@@ -1,5 +1,5 @@
-//! Streams that read a piece, skip, and read a piece again, up or down: a column of a table, the
-//! headers of records of one size.
+//! Streams that read and skip in turn, up or down: a column of a table, the headers of equal
+//! records.
 //!
 //! The stride is the last distance between reads of no stream, if it has the majority among the
 //! last 4, 8, 16 or 32 (Leap, ATC 2020).
@@ -10,10 +10,10 @@
 //!                          marker
 //! ```
 //!
-//! Four pieces are planned at first, twice as many at each step, up to 64. The marker lies on the
-//! first piece of the second half in another page than the reader. Waste and refusal halve the
-//! number; then only a late piece lets it grow. A stride below 4 pieces or two units becomes a
-//! stream without gaps: the bytes between cost less than requests.
+//! Four pieces are planned, doubled at each step up to 64. The marker lies on the first piece of
+//! the second half in another page than the reader. Waste and refusal halve the number; then only a
+//! late piece lets it grow. A stride below 4 pieces or two units becomes a stream without gaps:
+//! bytes cost less than requests.
 //!
 //! Weaknesses: two interleaved strides hide each other. Nothing is released behind a stride.
 
@@ -104,7 +104,6 @@ pub(super) struct Stride {
 }
 
 impl Stride {
-    /// Of pieces of `length` bytes, the last at `position`.
     pub(super) fn new(position: u64, delta: i64, length: u64) -> Self {
         Self {
             delta,

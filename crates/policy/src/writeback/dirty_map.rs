@@ -1,5 +1,5 @@
-//! Which bytes of an object are dirty, under write-out, or kept until a flush was good, and which
-//! pages may be written, and why: the choice of a write searches nothing.
+//! Which bytes of an object are dirty, under write-out or kept, and which pages may be written, and
+//! why: the choice of a write searches nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::share::{Amount, Amounts, StoreShare};
 use super::stream::Fill;
 use super::{Extent, Settings, WriteId};
 
-/// Pages dirty for this part of the expiry time go along with expired ones.
+/// Pages dirty so long go along with expired ones.
 const EXPIRE_ALONG_DIVISOR: u32 = 2;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ pub(super) struct Ended {
 
 #[derive(Debug, Default)]
 struct Bytes {
-    /// Under write-out, too, if they became dirty again there.
+    /// Under write-out, too, if dirty again.
     dirty: Spans,
     /// Written, and in no flush yet, or in the one on its way.
     kept: Spans,
@@ -129,7 +129,7 @@ struct Page {
     only_kept: bool,
     /// A byte may be written now.
     ready: bool,
-    /// Each dirty byte was written once, and none to the device within the last expiry interval.
+    /// Dirty bytes were written once, none to the device within an expiry interval.
     fresh: bool,
     /// A byte was written again while dirty or under write-out.
     rewritten: bool,
@@ -152,7 +152,7 @@ struct Pages {
     page_bytes: u64,
     all: BTreeMap<u64, Page>,
     ready: BTreeSet<u64>,
-    /// Ready pages with nothing but dirty bytes.
+    /// Ready pages, all dirty.
     whole: BTreeSet<u64>,
     /// Others with one range of dirty bytes, written once.
     cheap: BTreeSet<u64>,
@@ -189,7 +189,6 @@ impl Pages {
         }
     }
 
-    /// Notes whether one write cleans a page, and whether it should.
     fn rank(&mut self, number: u64, is_whole: bool, is_cheap: bool) {
         for (pages, belongs) in [(&mut self.whole, is_whole), (&mut self.cheap, is_cheap)] {
             if belongs {
@@ -200,7 +199,7 @@ impl Pages {
         }
     }
 
-    /// Brings a page up to date; forgets a clean one.
+    /// Forgets a clean page.
     fn refresh(&mut self, bytes: &Bytes, number: u64) {
         let (start, end) = self.span(number);
         let Some(page) = self.all.get_mut(&number) else {
@@ -342,7 +341,7 @@ impl DirtyMap {
         self.pages.all.is_empty()
     }
 
-    /// How many pages there are, are held, and are dirty.
+    /// Pages, held ones, and dirty ones.
     pub(super) fn count(&self, start: u64, end: u64) -> (u64, u64, u64) {
         let numbers = self.pages.numbers(start, end);
         let pages = numbers.end - numbers.start;
@@ -395,8 +394,8 @@ impl DirtyMap {
         }
     }
 
-    /// Makes bytes dirty. `is_recent`: a page was written to the device lately. Returns how many
-    /// were clean, and how many are under write-out.
+    /// `is_recent`: a page was written to the device lately. Returns how many bytes were clean, and
+    /// are under write-out.
     pub(super) fn write(
         &mut self,
         (start, end): Span,
@@ -492,8 +491,8 @@ impl DirtyMap {
         next.map(|(&page, &due)| (page, due))
     }
 
-    /// The same above the background limit: whole pages, and those with gaps if `thins`, which go
-    /// first with `is_turn`.
+    /// The same above the background limit: whole pages, and with `thins` others, first with
+    /// `is_turn`.
     pub(super) fn next_background(&self, thins: bool, is_turn: bool, from: u64) -> Option<u64> {
         let pages = self.pages.background(thins, is_turn)?;
         let next = pages.range(from..).next().or_else(|| pages.first());
@@ -505,8 +504,8 @@ impl DirtyMap {
         self.bytes.candidate(start, end)
     }
 
-    /// Where a write begins: what touches it in the page before goes along, unless that page is
-    /// whole: then it came anew behind the last write.
+    /// What touches a write in the page before goes along, unless that page is whole: then it came
+    /// anew behind the last write.
     fn begin_at(&self, byte: u64) -> u64 {
         let page_bytes = self.pages.page_bytes;
         let before = match byte.checked_sub(1) {

@@ -1,12 +1,12 @@
 //! Which dirty bytes are written when, and how fast may writers go?
 //!
-//! **Nothing is written because it was written.** There are four reasons to write: a caller wants
-//! it durable (a tag), it has been dirty for 30 s, dirty memory is above its background limit, or
-//! it lies behind a sequential writer that fills fresh pages.
+//! **Nothing is written because it was written.** Four reasons are: a tag (a caller wants it
+//! durable), 30 s, dirty memory above its background limit, or a sequential writer of fresh pages
+//! that is past it.
 //!
-//! [`WriteBack::admit`] lets a writer in, or makes it pause (`share.rs`). [`WriteBack::wrote`]
-//! notes its bytes (`dirty_map.rs`). [`WriteBack::next`] chooses a [`Write`] (`write_back.rs`),
-//! [`WriteBack::finished`] ends it. [`WriteBack::tag`] asks for a range (`tags.rs`).
+//! [`WriteBack::admit`] lets a writer in or has it pause (`share.rs`), [`WriteBack::wrote`] notes
+//! its bytes (`dirty_map.rs`), [`WriteBack::next`] chooses a [`Write`] (`write_back.rs`),
+//! [`WriteBack::finished`] ends it, [`WriteBack::tag`] asks for a range (`tags.rs`).
 //!
 //! ```text
 //!            wrote              next               finished: written
@@ -19,11 +19,11 @@
 //! ```
 //!
 //! A device that may lose what it took has its bytes *kept* until a flush was good. Limits are on
-//! dirty *memory*: a page with one dirty byte counts as a page.
+//! *memory*: a page with one dirty byte counts whole.
 //!
 //! A [`WriteBack`] belongs to one object of a store, whose objects share limits and bandwidth. The
-//! caller keeps it under a lock, and calls `next` after [`Urgency::Now`], after `finished`, at
-//! [`WriteBack::next_at`], and of all objects after [`WriteBack::take_waiting`].
+//! caller calls `next` after [`Urgency::Now`], after `finished`, at [`WriteBack::next_at`], and of
+//! all objects after [`WriteBack::take_waiting`].
 
 mod dirty_map;
 pub mod settings;
@@ -54,7 +54,7 @@ pub struct Tag(pub u64);
 pub enum Admission {
     /// Yes.
     Granted,
-    /// After a pause of at most [`settings::PAUSE_MAX`], without asking again.
+    /// After this pause, at most [`settings::PAUSE_MAX`].
     Paused(Duration),
     /// Not before a write has finished.
     Refused,
@@ -96,7 +96,7 @@ pub struct Counts {
     pub granted: u64,
     /// Writers that paused.
     pub paused: u64,
-    /// Writers that had paused if they might.
+    /// Writers that might not pause.
     pub would_pause: u64,
     /// Writers refused at the hard limit.
     pub refused: u64,

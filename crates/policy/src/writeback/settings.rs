@@ -24,7 +24,7 @@ use std::time::Duration;
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
-/// Bytes of a cache page.
+/// Of a cache page.
 pub const PAGE_BYTES: u64 = 64 * KIB;
 /// Longest write where the device has no preference.
 pub const CLUSTER_BYTES_MAX: u64 = MIB;
@@ -38,7 +38,7 @@ pub const EXPIRE: Duration = Duration::from_secs(30);
 pub const TICK: Duration = Duration::from_secs(5);
 /// Most bytes under write-out.
 pub const FLIGHT_BYTES_MAX: u64 = 16 * MIB;
-/// Of a device not measured yet, in bytes per second.
+/// Bytes per second before a measurement.
 pub const BANDWIDTH_INITIAL: u64 = 100 * MIB;
 /// Wait after a first failure.
 pub const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -76,10 +76,10 @@ pub struct Settings {
     pub expire: Duration,
     /// Most bytes under write-out; less on slow devices.
     pub flight_bytes_max: u64,
-    /// Of a device not measured yet, in bytes per second.
+    /// Bytes per second before a measurement.
     pub bandwidth_initial: u64,
-    /// Whether bytes behind a sequential writer are written, so that the device is not idle. Not
-    /// where a commit need not write them.
+    /// Whether bytes behind a sequential writer are written; not where a commit need not write
+    /// them.
     pub writes_behind: bool,
 }
 

@@ -1,16 +1,16 @@
 //! What the objects of a store share: memory of their pages, bytes under write-out, and bandwidth.
 //!
-//! What is dirty is known by object, as commits, flushes and purges are of one; memory and
-//! bandwidth are the store's. So *how much* is decided here, *which bytes* by object. A free place
-//! under write-out goes to an object with a commit; after four of the longest writes of such
-//! objects to another. An object without a place, or with a refused writer, is noted; once there is
-//! place, the caller looks at all objects ([`super::WriteBack::take_waiting`]).
+//! Commits, flushes and purges are of an object; memory and bandwidth are the store's. So *how
+//! much* is decided here, *which bytes* by object. A free place under write-out goes to an object
+//! with a commit; after four of their longest writes to another. Once there is place for an object
+//! without one, or with a refused writer, the caller looks at all
+//! ([`super::WriteBack::take_waiting`]).
 //!
 //! # Pacing
 //!
 //! Dirty memory is limited in *time*: what the device writes in two seconds, at most a share of the
-//! arena. Below three quarters of that a writer is never slowed. Above, it pauses before each new
-//! page, so that all writers together dirty memory as fast as the device cleans it:
+//! arena. Above three quarters of that writers pause before each new page, so that together they
+//! dirty memory as fast as the device cleans it:
 //!
 //! ```text
 //!   ratio 2 |.
@@ -23,20 +23,19 @@
 //! ```
 //!
 //! The cubic is flat at the setpoint, where noise changes nothing. A new page moves a clock on by
-//! its cost, and its writer pauses until that time. Short pauses are saved up; long ones end after
-//! 200 ms, and the rest, at most a second, stays on the clock.
+//! its cost; its writer pauses until then. Short pauses are saved up; of long ones all above 200
+//! ms, at most a second, stays on the clock.
 //!
 //! Bandwidth is measured while the device is busy, in steps of 200 ms, averaged over about 3 s, in
-//! *memory that became clean*. First steps are shorter, so that a fast device is soon known. A step
-//! in which the device had too little to do only raises the estimate. It had enough when no more
-//! could be handed out, more was to be written, or more than the background limit was under
-//! write-out. The hard limit rises at once, and falls by 1/32 a step, never below what is dirty.
-//! While more is dirty than it should allow, writers go at a quarter of the bandwidth, and are
-//! refused while the clock is more than a pause ahead.
+//! *memory that became clean*. First steps are shorter. A step with too little to do only raises
+//! the estimate; there was enough when no more could be handed out, more was to be written, or more
+//! than the background limit was under write-out. The hard limit rises at once, and falls by 1/32 a
+//! step, never below what is dirty. While more is dirty than that, writers go at a quarter of the
+//! bandwidth, refused while the clock is more than a pause ahead.
 //!
-//! Weaknesses: a page with gaps of one object may go before a whole page of another. A writer that
-//! asks more often gets more; where a call costs less than the shortest pause, writers that sleep
-//! get less. A device that is fast and slow in turn is taken for one of average speed.
+//! Weaknesses: a page with gaps of one object may precede a whole one of another. Writers that ask
+//! more often get more; where a call costs less than the shortest pause, those that sleep get less.
+//! A device that is fast and slow in turn is taken for one of average speed.
 
 #[cfg(test)]
 mod tests;
@@ -233,7 +232,6 @@ impl StoreShare {
         self.gate().is_waiting = true;
     }
 
-    /// Whether pages with gaps are written at so much dirty memory.
     pub(super) fn is_thinning(&self, unwritten_bytes: u64) -> bool {
         self.gate().thins(unwritten_bytes)
     }
@@ -283,8 +281,8 @@ impl StoreShare {
         }
     }
 
-    /// An object's bytes are handed out, or none is left. `takes_turn`: bytes without a commit, in
-    /// turn if others with commits have no place.
+    /// An object's bytes are handed out, or none is left; `takes_turn`: without a commit, before
+    /// others with one.
     pub(super) fn serve(&self, object: u64, tag_bytes: u64, takes_turn: bool) {
         let mut gate = self.gate();
         gate.unplaced.remove(&object);
@@ -298,7 +296,7 @@ impl StoreShare {
         self.gate().unplaced.remove(&object);
     }
 
-    /// Whether an object waits, and there is place again; says so once.
+    /// Whether an object that waits has place again; says so once.
     pub(super) fn take_waiting(&self) -> bool {
         let mut gate = self.gate();
         let is_free = !gate.flight_stopped && gate.unplaced.is_empty();

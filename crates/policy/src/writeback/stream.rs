@@ -1,8 +1,7 @@
-//! Which writer goes through a file from one end to the other, and does not come back?
+//! Which writer goes through a file once?
 //!
-//! Write-behind keeps a copy of a large file from filling memory while the device is idle. "This
-//! block was written to its end, so it is finished" is no proof: that rule cost 8,750 waits in
-//! 10,000 writes. Required are
+//! Write-behind keeps a large copy from filling memory while the device is idle. A block written to
+//! its end is no proof: that rule cost 8,750 waits in 10,000 writes. Required are
 //!
 //! - a stream: three calls, each near the end of the one before, as requests overtake each other;
 //! - pages full of dirty bytes, each written once;
@@ -16,9 +15,8 @@
 //!    left alone not yet enough                      of the stream
 //! ```
 //!
-//! A page that is not full when the stream is 16 MiB further, or not fresh, is left to the other
-//! reasons to write. So are all pages behind a stream that goes much further than it writes: random
-//! writes look like such streams.
+//! A page not full when the stream is 16 MiB further, or not fresh, is left to other reasons. So is
+//! all behind a stream that goes much further than it writes: random writes look so.
 //!
 //! Weaknesses: eight streams at a time; a call that overlaps dirty bytes spoils all its pages.
 
@@ -31,7 +29,7 @@ use super::Counts;
 use super::dirty_map::DirtyMap;
 
 const STREAMS_MAX: usize = 8;
-/// How near to its end a stream's call begins.
+/// How near its end a stream's call begins.
 const REORDER_BYTES: u64 = 16 << 20;
 const IDLE_FORGET: Duration = Duration::from_secs(5);
 /// After the first.
@@ -45,7 +43,6 @@ const SPANS_MAX: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fill {
-    /// Nothing was written.
     Empty,
     /// Dirty bytes were written once, none to the device lately.
     Partial,
@@ -70,9 +67,8 @@ struct Stream {
 
 /// Pages written to the device lately.
 ///
-/// Two generations of sets, as in nbdkit: after an expiry interval the young one becomes the old
-/// one, so a page is known for one to two intervals. With too many spans the set is given up, and
-/// write-behind rests for an interval.
+/// Two generations, as in nbdkit: after an expiry interval the young one becomes the old one, so a
+/// page is known for one to two. With too many spans write-behind rests for an interval.
 #[derive(Debug, Default)]
 struct Recent {
     young: Spans,
@@ -124,12 +120,11 @@ impl Habit {
         self.recent.note(pages.start, pages.end, now, interval);
     }
 
-    /// Whether a page was written to the device within the last interval.
     pub(super) fn is_recent(&mut self, page: u64, now: Duration, interval: Duration) -> bool {
         self.recent.contains(page, now, interval)
     }
 
-    /// A call wrote `start..end`, in part for the first time. Returns pages to write.
+    /// A call wrote `start..end`, partly for the first time. Returns pages to write.
     pub(super) fn step(
         &mut self,
         (start, end): (u64, u64),
@@ -200,7 +195,6 @@ impl Stream {
         Some(gathered)
     }
 
-    /// Leaves what lies behind when the stream went much further than it wrote.
     fn jump(&mut self, written_bytes: u64, map: &DirtyMap, counts: &mut Counts) {
         let last = self.end.saturating_sub(REORDER_BYTES) / map.page_bytes();
         let most = written_bytes.saturating_add(JUMP_BYTES) / map.page_bytes();

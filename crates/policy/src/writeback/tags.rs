@@ -1,8 +1,8 @@
 //! Tag-then-write: everything that is dirty *now*.
 //!
 //! A tag holds the bytes that were dirty when it was set, and the writes under way. A write that
-//! takes tagged bytes along joins those. So each byte is waited for once, whatever its writer does
-//! meanwhile, and a commit ends. A failed write ends the wait, too: the tag reports it.
+//! takes tagged bytes along joins those. So each byte is waited for once, and a commit ends. A
+//! failed write ends the wait: the tag reports it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -151,7 +151,7 @@ impl Tags {
         self.settle(counts);
     }
 
-    /// A write will not go; `parts` of it are to be handed out again.
+    /// A write will not go; its `parts` are handed out again.
     pub(super) fn put_back(&mut self, id: WriteId, parts: &Spans, counts: &mut Counts) {
         for tagged in self.pending.values_mut() {
             if tagged.waits.remove(&id) {

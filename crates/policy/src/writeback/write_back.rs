@@ -1,15 +1,13 @@
 //! What is written next, and whether a writer may go on.
 //!
-//! Order: tagged bytes, the tags in turn; due pages (dirty for 30 s, to be retried, or behind a
-//! sequential writer); whole pages, above the background limit; any page, when all but an eighth of
-//! the limit is dirty, down to the middle between the two. After four of the longest tagged writes
-//! another goes, so that endless commits hold up nothing. Writes ascend from where the last one
-//! ended, then begin at the lowest (C-LOOK). Enough under write-out stops all, until it is 2/3.
+//! Order: tagged bytes, in turn; due pages (30 s dirty, to be retried, or behind a sequential
+//! writer); whole pages, above the background limit; any page, when all but an eighth of the limit
+//! is dirty, down to the middle between the two. After four of the longest tagged writes another
+//! goes. Writes go in C-LOOK order. Enough under write-out stops all, until it is 2/3.
 //!
-//! **Whole pages first.** Memory is counted in pages, writing in writes. One write cleans a whole
-//! page; a page with gaps costs a write for each range, and each gap filled later saves one. So
-//! pages with gaps stay while there is room. Then those go first that cost one write and in which
-//! nothing was written twice (*cheap*); pages in which much has gathered become whole.
+//! **Whole pages first.** One write cleans a whole page; a page with gaps costs a write for each
+//! range, and each gap filled later saves one. So pages with gaps stay while there is room. Then
+//! those go first that cost one write and were not written twice (*cheap*); others become whole.
 //!
 //! ```text
 //!   |####|####|    |#   |# # | ## |####|      pages, # dirty
@@ -18,7 +16,7 @@
 //! ```
 //!
 //! Blocks in random order over N pages, with room for L pages with gaps, 16 blocks in a page: this
-//! is `1 - 15/16 x L/N` writes for each block, and no choice of pages does much better.
+//! is `1 - 15/16 x L/N` writes for each block; no choice does much better.
 //!
 //! When one page expires, all past the middle of that time go along.
 //!
@@ -35,11 +33,11 @@
 //!
 //! Kept pages count as dirty where writers ask for room. A flush is wanted when they are more than
 //! the background limit, or an eighth of the limit while writers are about to be slowed, or when
-//! the oldest expires. No deadlock: of what a refused writer finds, at most 7/8, less a page, is
-//! dirty and not under write-out; the rest is kept once its writes have ended.
+//! the oldest expires. No deadlock: for a refused writer at most 7/8, less a page, is dirty and not
+//! under write-out; the rest is kept once written.
 //!
-//! Weaknesses: a write never grows over clean bytes. A cheap page that is written again and again,
-//! but not while it is dirty, goes before one with gaps that is finished.
+//! Weaknesses: a write never grows over clean bytes. A cheap page rewritten often, but never while
+//! dirty, precedes finished ones with gaps.
 
 use std::time::Duration;
 
@@ -54,7 +52,7 @@ use super::{Admission, Counts, Extent, Limits, Settings, Tag, TagState, Urgency,
 
 /// With more kept spans a flush is wanted: their memory has no limit.
 const SPANS_MAX: usize = 65_536;
-/// From this part of the background limit on, kept pages hinder writers.
+/// Kept pages above this part of the background limit hinder writers.
 const KEPT_DIVISOR: u64 = 4;
 /// After a replay: the longer bytes wait for a flush, the likelier they are lost again.
 const REPLAY_DELAY: Duration = Duration::from_millis(10);
@@ -128,7 +126,7 @@ impl WriteBack {
         self.is_unwritten(extent) || self.map.is_kept(extent.offset, extent.end())
     }
 
-    /// Whether any byte of a range is dirty or under write-out.
+    /// The same, without what is kept.
     #[must_use]
     pub fn is_unwritten(&self, extent: Extent) -> bool {
         self.map.is_unwritten(extent.offset, extent.end())
@@ -176,8 +174,8 @@ impl WriteBack {
         self.memory_bytes(self.map.amount(Amount::OnlyKeptPages))
     }
 
-    /// Whether an object of the store waited for a place under write-out or for room, and may go
-    /// on: then the caller looks at all. Says so once.
+    /// Whether any object waited for a place under write-out or for room, and may go on: then look
+    /// at all. Says so once.
     pub fn take_waiting(&mut self) -> bool {
         self.share.take_waiting()
     }
@@ -194,8 +192,7 @@ impl WriteBack {
         self.counts
     }
 
-    /// Sets the arena's share for dirty memory. While more is dirty, writers of new pages are
-    /// refused.
+    /// Sets the arena's share for dirty memory; above, writers of new pages are refused.
     pub fn set_dirty_bytes_max(&mut self, bytes: u64) {
         self.share.set_dirty_bytes_max(bytes);
     }
@@ -209,8 +206,8 @@ impl WriteBack {
         self.now
     }
 
-    /// Before a writer puts bytes into memory, for each page or a few. An extent above the hard
-    /// limit is let in only when nothing is dirty.
+    /// Before a writer fills memory, for each page or a few. An extent above the hard limit is let
+    /// in only when nothing is dirty.
     ///
     /// Reserves nothing: each thread between `admit` and [`WriteBack::wrote`] may exceed the limit
     /// by what it was granted. A writer that may not pause pays only when granted.
@@ -266,9 +263,8 @@ impl WriteBack {
         Urgency::Later
     }
 
-    /// After [`WriteBack::wrote`], for a device's block, all in memory. If several ranges of it are
-    /// dirty, all of it becomes so: it is written as a whole. One range stays: its ends show which
-    /// writer is sequential.
+    /// After [`WriteBack::wrote`], for a device's block, all in memory. Several dirty ranges make
+    /// all of it dirty: it is written as a whole. One stays: its ends show a sequential writer.
     pub fn join(&mut self, block: Extent) {
         self.map.join(block.offset, block.end());
     }
@@ -313,7 +309,7 @@ impl WriteBack {
         Some(self.hand_out(span, reason))
     }
 
-    /// When [`WriteBack::next`] may have something, or a flush is wanted, without another event.
+    /// When [`WriteBack::next`] may have something, or a flush is wanted, without an event.
     #[must_use]
     pub fn next_at(&self, now: Duration) -> Option<Duration> {
         let now = self.now.max(now);
@@ -413,8 +409,8 @@ impl WriteBack {
         }
     }
 
-    /// A write is over. If not `written`, its bytes are dirty again; their pages wait for a second,
-    /// twice as long after each further failure, up to 30 s.
+    /// A write is over. If not `written`, its bytes are dirty again; their pages wait for 1 s,
+    /// doubled at each further failure up to 30 s.
     pub fn finished(&mut self, id: WriteId, written: bool, now: Duration) {
         self.end(id, if written { End::Written } else { End::Failed }, now);
     }
@@ -431,8 +427,8 @@ impl WriteBack {
         self.finished(id, true, now);
     }
 
-    /// A write will not go, or may be lost at the device: what was not discarded of it is dirty
-    /// again, without a wait, and tags wait for it as before.
+    /// A write will not go, or may be lost at the device: unless discarded, it is dirty again at
+    /// once, and tags wait for it as before.
     pub fn put_back(&mut self, id: WriteId, now: Duration) {
         self.end(id, End::PutBack, now);
     }
@@ -479,8 +475,8 @@ impl WriteBack {
         }
     }
 
-    /// Asks for all of a range that is dirty or under write-out now. [`WriteBack::next`] hands it
-    /// out first, without a wait after a failure. The tag is kept until [`WriteBack::tag_state`]
+    /// Asks for all of a range that is dirty or under write-out now: [`WriteBack::next`] hands it
+    /// out first, without a wait after a failure. The tag lasts until [`WriteBack::tag_state`]
     /// reports its end, or [`WriteBack::untag`].
     pub fn tag(&mut self, extent: Extent, now: Duration) -> Tag {
         self.advance(now);
@@ -512,8 +508,8 @@ impl WriteBack {
     }
 
     /// Forgets what is dirty of a range; no tag waits for it. Bytes under write-out do not become
-    /// dirty again if that fails; a write that was not sent is to be [put
-    /// back](WriteBack::put_back). Returns how many bytes were dirty or under write-out.
+    /// dirty again on failure; put a write back that was not sent ([`WriteBack::put_back`]).
+    /// Returns how many bytes were dirty or under write-out.
     pub fn discard(&mut self, extent: Extent) -> u64 {
         let (start, end) = (extent.offset, extent.end());
         let bytes = self.map.discard(start, end);
@@ -528,7 +524,7 @@ impl WriteBack {
         self.map.is_cut(id)
     }
 
-    /// Forgets all, even under write-out; tags fail. Returns how many bytes were not clean.
+    /// Forgets all, even under write-out; tags fail. Returns the bytes not clean.
     pub fn forget(&mut self) -> u64 {
         let bytes = self.map.forget();
         self.tags.forget(&mut self.counts);
@@ -554,7 +550,7 @@ impl WriteBack {
     }
 
     /// A flush failed: all that is kept is dirty again. Returns how many bytes. `is_replay`: the
-    /// device lost them and is well, so the next flush waits only a moment.
+    /// device is well, so the next flush waits only a moment.
     pub fn flush_failed(&mut self, is_replay: bool, now: Duration) -> u64 {
         let now = self.advance(now);
         let flushes = &mut self.flushes;
