@@ -1,4 +1,4 @@
-//! A cache: memory that stores share, and how a store is put behind it.
+//! A cache: memory that stores share.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Takes the memory, or refuses with the numbers.
+    /// Takes the memory, or refuses.
     pub fn new(options: CacheOptions) -> Result<Self, CreateError> {
         options.make(|options| {
             let frames = options.frames()?;
@@ -85,7 +85,7 @@ impl Cache {
     ) -> Arc<StoreParts> {
         let settings = &options.over(&self.options);
         let pages = self.pages.clone();
-        // Registering takes the memory, so only where all of it was to be taken at once.
+        // Registering takes the memory: only where all was to be taken at once.
         if settings.populate_bytes >= settings.size_bytes {
             store.register_memory(&pages.arena().memory());
         }
@@ -122,7 +122,7 @@ impl Cache {
         })
     }
 
-    /// The settings of a store without its own.
+    /// A store's settings by default.
     #[must_use]
     pub fn open_options(&self) -> OpenOptions {
         OpenOptions::new(&self.options)
@@ -140,9 +140,8 @@ impl Cache {
         self.pages.arena().page_size()
     }
 
-    /// The file that the memory is too ([`CacheOptions::memory_is_file`]), only to be read;
-    /// [`crate::PinnedPage::memory_offset`] says where in it bytes are. What is not pinned may
-    /// change.
+    /// The file that the memory is too ([`CacheOptions::memory_is_file`]), to be read only, at
+    /// [`crate::PinnedPage::memory_offset`]. What is not pinned may change.
     #[must_use]
     pub fn memory_file(&self) -> Option<BorrowedFd<'_>> {
         self.pages.arena().file()

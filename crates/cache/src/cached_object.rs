@@ -1,4 +1,4 @@
-//! An object seen through the cache; and a device, which is the only object of its store.
+//! Objects and devices seen through the cache.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ impl Deref for CachedDevice {
     }
 }
 
-/// How much memory may hold what is not at a store.
+/// Limit of dirty memory of a store.
 #[derive(Clone)]
 pub struct DirtyLimit(Arc<WrittenStore>);
 
@@ -42,8 +42,7 @@ impl DirtyLimit {
         Self(store)
     }
 
-    /// The limit for all objects, above which writers wait; `None`: what the store was opened with
-    /// ([`crate::OpenOptions::dirty_bytes_max`]). What is dirty above it goes as it is written.
+    /// For all objects; writers above it wait. `None`: [`crate::OpenOptions::dirty_bytes_max`].
     pub fn set(&self, bytes_max: Option<u64>) {
         self.0.limit(bytes_max);
     }
@@ -95,8 +94,8 @@ impl CachedObject {
         self.reader.own().layout().length_bytes()
     }
 
-    /// Moves its end, to 256 TiB at most; memory behind it is forgotten, as by [`Self::discard`].
-    /// The store has the new length already, and no caller writes; reads meanwhile are of either
+    /// Moves its end, to 256 TiB at most, and [discards](Self::discard) what is behind it. The
+    /// store has the new length already, and no caller writes; reads meanwhile are of either
     /// length.
     pub fn set_length(&self, length_bytes: u64) {
         self.writer.set_length(length_bytes);
@@ -109,13 +108,13 @@ impl CachedObject {
         own.pages().has_pages(own.layout().number())
     }
 
-    /// What its read-ahead policy has seen and done.
+    /// Of its read-ahead policy.
     #[must_use]
     pub fn read_ahead_counts(&self) -> Counts {
         self.reader.ahead().counts()
     }
 
-    /// Pages of this object in memory, and how many of them wholly.
+    /// Pages in memory, and how many of them wholly.
     #[must_use]
     pub fn resident_pages(&self) -> (u64, u64) {
         let own = self.reader.own();
@@ -147,8 +146,8 @@ impl CachedObject {
         self.reader.pin(offset, length, mode)
     }
 
-    /// Pins the bytes from `offset` for a payload, page by page. `None` when too many pages are
-    /// pinned so, or not all of these have a frame at the same time: copy then.
+    /// Pins the bytes from `offset` for a payload, page by page. `None`: copy, as too many pages
+    /// are pinned so, or not all of these have a frame.
     pub fn pin_all(
         &self,
         offset: u64,
@@ -196,9 +195,8 @@ impl CachedObject {
     /// past the end.
     ///
     /// # Errors
-    /// [`crate::Error::Device`]: not all could be written; it stays in memory and is tried again.
-    /// [`crate::Error::Lost`]: a flush failed, and what was written since the one before may be
-    /// gone.
+    /// [`crate::Error::Device`]: what was not written stays in memory and is tried again.
+    /// [`crate::Error::Lost`]: a flush failed, and what was written since the last may be gone.
     pub fn commit(&self, offset: u64, length: u64) -> Result<()> {
         self.writer.submitter().commit(offset, length)
     }
@@ -213,23 +211,21 @@ impl CachedObject {
         self.commit(0, self.length_bytes())
     }
 
-    /// [`Self::sync`], and [`Self::abandon`] when the store has taken nothing for `patience`; how
-    /// many bytes are lost. No caller may write any more.
+    /// [`Self::sync`], and [`Self::abandon`] when the store has taken nothing for `patience`; the
+    /// bytes lost. No caller may write any more.
     pub fn close_within(&self, patience: Duration) -> u64 {
         self.writer.submitter().close_within(patience)
     }
 
-    /// Gives up a device that does not answer; how many bytes are lost. All that wait for it fail
-    /// within a moment, and so do writes, and reads of what is not in memory. The memory of its
-    /// requests stays until they end.
+    /// Gives up a device that does not answer; the bytes lost. Waits for it, writes, and reads of
+    /// what is not in memory fail. The memory of its requests stays until they end.
     pub fn abandon(&self) -> u64 {
         self.writer.dirty().abandon()
     }
 
-    /// Forgets what memory has of a range, dirty or not: later reads ask the device. What comes
-    /// from the device meanwhile is lost; what is on its way to it may arrive. What is pinned does
-    /// not change. Waits for writers of the same pages, and for a frame where other dirty bytes
-    /// must be copied.
+    /// Forgets a range, dirty or not: later reads ask the device. What comes from the device
+    /// meanwhile is lost; what is on its way to it may arrive. What is pinned does not change.
+    /// Waits for writers of these pages, and for a frame where other dirty bytes must be copied.
     pub fn discard(&self, offset: u64, length: u64) {
         self.writer.purge(offset, length);
     }
@@ -240,7 +236,7 @@ impl CachedObject {
         self.writer.dirty().losses()
     }
 
-    /// Whether bytes of a range are not at the device yet, or on their way there.
+    /// Whether bytes of a range are not at the device yet.
     #[must_use]
     pub fn has_dirty(&self, offset: u64, length: u64) -> bool {
         let extent = Extent { offset, length };
@@ -256,13 +252,13 @@ impl CachedObject {
         dirty.has_started() && dirty.lock().unflushed.needed(extent).is_some()
     }
 
-    /// Bytes in memory that are not on the device yet, with those on their way.
+    /// Bytes not at the device yet.
     #[must_use]
     pub fn dirty_bytes(&self) -> u64 {
         self.writer.dirty().bytes()
     }
 
-    /// How much memory may wait to be written to its store.
+    /// The limit of its store.
     #[must_use]
     pub fn dirty_limit(&self) -> DirtyLimit {
         DirtyLimit::new(self.writer.dirty().store().clone())
@@ -274,7 +270,7 @@ impl CachedObject {
         self.writer.dirty().lock().policy.dirty_pages()
     }
 
-    /// What its write-back policy has seen and done.
+    /// Of its write-back policy.
     #[must_use]
     pub fn write_back_counts(&self) -> pagewell_policy::writeback::Counts {
         self.writer.dirty().lock().policy.counts()

@@ -1,4 +1,4 @@
-//! What is written and not durable: the dirty set of an object, and the quota of each store.
+//! What is written and not durable.
 
 pub(crate) mod set;
 pub(crate) mod written;

@@ -1,17 +1,17 @@
-//! Why a read or a write failed.
+//! Errors.
 
 use crate::BYTES_MIN;
 
-/// What reads and writes return.
+/// Of reads and writes.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a read or a write failed. Others are not affected.
+/// Why a read or a write failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Not in memory, and the caller may not wait. Its fetch has begun, if memory allowed.
+    /// Not in memory, and the caller may not wait; the fetch has begun, if memory allowed.
     #[error("would block")]
     WouldBlock,
-    /// The device failed; it names itself and the offset.
+    /// The device failed.
     #[error(transparent)]
     Device(#[from] pagewell_device::Error),
     /// Every page is in use and stayed so.
@@ -21,17 +21,17 @@ pub enum Error {
         device: String,
         /// First byte that found no frame.
         offset: u64,
-        /// How long it was waited for.
+        /// Time of the wait.
         seconds: u64,
     },
-    /// As much as may be is dirty, and the device took nothing.
+    /// The limit is dirty, and the device took nothing.
     #[error("{device}: at byte {offset}: nothing could be written to the device in {seconds} s")]
     Full {
         /// Name of the device.
         device: String,
         /// First byte that was not taken.
         offset: u64,
-        /// How long it was waited for.
+        /// Time of the wait.
         seconds: u64,
     },
     /// The device took it and may have lost it since.
@@ -44,7 +44,7 @@ pub enum Error {
     },
 }
 
-/// Why a cache cannot have the size that was asked for.
+/// Why a cache cannot have a size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a cache of {} {reason} (at least {}, at most {})",

@@ -1,13 +1,11 @@
-//! Frames: the memory of the cache, mapped once, in huge pages where the system has them; and which
-//! frames hold no page.
+//! Frames: the memory of the cache, mapped once, in huge pages if possible; and which are free.
 //!
-//! Mapping a page at each use pays for page tables and for telling every processor to forget the
-//! old mapping: half of the cost of a read, measured on Solaris. Here the address of a page is
-//! arithmetic, and huge pages need only some hundred entries of the processor's address cache.
+//! Mapping a page at each use pays for page tables and shootdowns: half of the cost of a read on
+//! Solaris. Here a page's address is arithmetic, and huge pages need only some hundred TLB entries.
 //!
 //! Free frames are Treiber's stack over indexes; a tag in the head changes at every push and pop,
-//! against ABA. What was freed last, and is most likely still in the processor's cache, goes first.
-//! Known weakness: all threads meet at one head, once for each fetched page.
+//! against ABA. What was freed last, most likely still in the processor's cache, goes first. Known
+//! weakness: all threads meet at one head, once for each fetched page.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -23,7 +21,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::{CacheOptions, PAGE_BYTES};
 
-/// Where the processor sees a stream, it goes on by itself.
+/// The processor then goes on by itself.
 #[cfg(target_arch = "x86_64")]
 const PREFETCHED_LINES: usize = 4;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -31,9 +29,9 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Which pages the system gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageSize {
-    /// Huge pages that were set aside for programs that ask.
+    /// Huge pages set aside.
     Reserved,
-    /// Huge pages put together as memory allows.
+    /// Huge pages as memory allows.
     Transparent,
     /// Ordinary pages.
     Ordinary,
@@ -188,8 +186,8 @@ impl Arena {
         unsafe { self.mapping.start.add(frame.0 as usize * PAGE_BYTES) }
     }
 
-    /// Asks the processor for a part of a page: its beginning, and where it enters the next 4 KiB,
-    /// which hardware does not look across. Any frame is fine.
+    /// Prefetches a part of a page: its beginning, and where it enters the next 4 KiB, which
+    /// hardware does not look across. Any frame is fine.
     #[inline]
     pub(crate) fn prefetch(&self, frame: FrameIndex, range: Range<usize>) {
         #[cfg(target_arch = "x86_64")]
@@ -315,8 +313,7 @@ pub(crate) fn map_transparent(bytes: usize) -> Result<(Mapping, PageSize), Errno
     // SAFETY: inside the mapping. It only says which pages are preferred.
     let advised =
         unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
-    // A forked child would make pages copy-on-write that a device writes to. Not every system has
-    // it.
+    // A forked child would make pages copy-on-write. Not every system has it.
     // SAFETY: inside the mapping; only children are affected, which do not use the cache.
     let _ = unsafe { rustix::mm::madvise(start.as_ptr().cast(), bytes, Advice::LinuxDontFork) };
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");

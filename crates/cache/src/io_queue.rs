@@ -1,10 +1,10 @@
 //! The elevator ([`pagewell_policy::elevator`]) at work, before a store.
 //!
-//! A thread that brings or completes a request sends what may go (*pumps*), one thread at a time,
-//! and never from inside `submit`: devices that answer at once cannot make it recurse.
+//! A thread that brings or completes a request sends what may go (*pumps*), one at a time, never
+//! from inside `submit`: devices that answer at once cannot make it recurse.
 //!
-//! The pieces of a merged request that failed are made again one by one, at once; until they have
-//! ended, the elevator holds back what overlaps them.
+//! The pieces of a merged request that failed are made again one by one; until they have ended, the
+//! elevator holds back what overlaps them.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -56,7 +56,7 @@ pub(crate) struct IoQueue {
     origin: Instant,
 }
 
-/// The pieces of a dispatch that are made again: its end, when the last has ended.
+/// Pieces of a dispatch made again: the last one ends it.
 struct Unended {
     queue: Arc<IoQueue>,
     id: DispatchId,
@@ -196,7 +196,7 @@ impl IoQueue {
         }
     }
 
-    /// All that may go now; `None`: nothing, and the pumping has ended.
+    /// `None`: the pumping has ended.
     fn next_requests(self: &Arc<Self>) -> Option<Vec<Batch>> {
         let mut state = self.state.lock();
         let mut batches: Vec<Batch> = Vec::new();
@@ -238,7 +238,7 @@ impl IoQueue {
             };
             CACHE_REQUESTS_IN_QUEUE.add(-1);
             if member.extent.offset > at {
-                // For unwanted bytes: at most the widest hole that is read over.
+                // At most the widest hole that is read over.
                 let length = usize::try_from(member.extent.offset - at).unwrap_or(0);
                 let mut gap = Buffer::new(length, self.memory_alignment_bytes);
                 segments.push(gap.as_segment());
@@ -358,7 +358,7 @@ fn single(transfer: Transfer, unended: Arc<Unended>) -> Request {
             segments,
             issuer,
             move |outcome| {
-                // Before the panic goes on: others wait for the end of the dispatch.
+                // Before the panic goes on: others wait.
                 let complete = || completion(outcome.transferred_bytes, outcome.result);
                 let completed = catch_unwind(AssertUnwindSafe(complete));
                 drop(unended);

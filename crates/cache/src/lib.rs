@@ -3,7 +3,7 @@
 //!
 //! What is cached are *objects*: a device, a file of a server. An object has a length, which may
 //! move, pages, dirty bytes and flushes. It belongs to a *store*, a mount or a device, whose
-//! objects share a queue, a quota of dirty memory, and measured bandwidth and latency.
+//! objects share a queue, a quota of dirty memory, bandwidth and latency.
 //!
 //! ```text
 //!  read ──> Reader: hit ──> page table ──────────────> page, pinned ──> copy, or payload
@@ -16,7 +16,7 @@
 //! A miss gets frames ([`pagewell_policy::eviction`]), is claimed unless a thread fetches it
 //! already, and becomes requests that the elevator orders and merges
 //! ([`pagewell_policy::elevator`]). What is written goes to the store for memory, age or a commit
-//! ([`pagewell_policy::writeback`]). What fails stays dirty; what is lost is reported.
+//! ([`pagewell_policy::writeback`]). What fails stays dirty.
 //!
 //! # Folders
 //!
@@ -137,8 +137,7 @@ pub use pagewell_policy::readahead::Bounds;
 pub use residency::pins::{PagePin, PinnedPage};
 pub use store::CachedStore;
 
-/// Bytes of a page: the unit of lookup and eviction. Large, so that there are few; less can be
-/// fetched.
+/// Of a page, the unit of lookup and eviction: large, so that there are few.
 pub const PAGE_BYTES: usize = 64 << 10;
 /// Smallest cache.
 pub const BYTES_MIN: u64 = 4 << 20;

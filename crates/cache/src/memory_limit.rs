@@ -1,9 +1,8 @@
 //! How much memory may this process have?
 //!
-//! A container or a service may have less than its machine, and a process that takes more is killed
-//! with all that it has not written. The least limit of its control group and of each group around
-//! it counts: of version 2 (`memory.max`, and `memory.high`, above which the system takes memory
-//! back) or version 1 (`memory.limit_in_bytes`).
+//! A process that takes more is killed with all that it has not written. The least limit of its
+//! control group and of each around it counts: of version 2 (`memory.max`; `memory.high`, above
+//! which the system takes memory back) or 1 (`memory.limit_in_bytes`).
 //!
 //! ```text
 //!   /proc/self/cgroup     0::/system.slice/mount.service
@@ -12,8 +11,8 @@
 //!   /sys/fs/cgroup/system.slice/mount.service/memory.max
 //! ```
 //!
-//! Known weaknesses: a group of a file system that is mounted elsewhere is not found, and what
-//! other processes of the group use is not subtracted.
+//! Known weaknesses: groups mounted elsewhere are not found; what other processes of the group use
+//! is not subtracted.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -39,8 +38,7 @@ pub fn memory_bytes() -> u64 {
     least(machine, &groups, |path| read(path, LIMIT_BYTES_MAX))
 }
 
-/// What the machine's programs can still have without pushing others out, in bytes; [`u64::MAX`]
-/// when unknown.
+/// What programs can still have, in bytes; [`u64::MAX`] when unknown.
 #[must_use]
 pub fn memory_available_bytes() -> u64 {
     let text = read(Path::new(INFORMATION), GROUPS_BYTES_MAX).unwrap_or_default();
@@ -67,7 +65,7 @@ fn least(machine: u64, groups: &str, read: impl Fn(&Path) -> Option<String>) -> 
     limits.fold(machine, u64::min)
 }
 
-/// The limit files of a group and of those around it, from a line `number:controllers:path`.
+/// From a line `number:controllers:path`, with groups around it.
 fn limit_files(line: &str) -> Vec<PathBuf> {
     let fields: Vec<_> = line.splitn(3, ':').collect();
     let [number, controllers, path] = fields[..] else {

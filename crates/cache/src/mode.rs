@@ -6,12 +6,12 @@ use pagewell_policy::readahead::Bounds;
 /// How to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadMode {
-    /// False: what is not in memory gives [`Error::WouldBlock`](crate::Error::WouldBlock), and is
+    /// Else what is not in memory gives [`Error::WouldBlock`](crate::Error::WouldBlock), and is
     /// fetched meanwhile.
     pub may_block: bool,
     /// For whom: a reader, or the structure of a file system.
     pub issuer: Issuer,
-    /// Where the file lies on the device: read-ahead stays inside until a reader goes on behind it.
+    /// The file on the device: read-ahead stays inside until a reader leaves it.
     pub bounds: Option<Bounds>,
 }
 
@@ -33,7 +33,7 @@ impl ReadMode {
 /// How to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteMode {
-    /// False: what would have to wait, for memory, a device, or a fetch of the same bytes, gives
+    /// Else a wait for memory, a device, or a fetch gives
     /// [`Error::WouldBlock`](crate::Error::WouldBlock).
     pub may_block: bool,
 }

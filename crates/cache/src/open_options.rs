@@ -1,7 +1,7 @@
 //! What may differ from store to store behind a cache.
 //!
-//! A server answers late and takes many requests at a time, so more has to be on its way than for a
-//! disk; and it may come back after an hour, so callers may want to wait for ever.
+//! A server answers late, many requests at a time, so more has to be on its way; and it may come
+//! back after an hour, so callers may want to wait for ever.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::residency::pages::{SEEN_BYTES, SEEN_FROM_BYTES_MAX};
 
 /// Streams of one server: many files are read at a time.
 const REMOTE_STREAMS_MAX: usize = 64;
-/// Of each stream at first: 40 ms at 100 MB/s, and some requests of 1 MiB for a server that is held
-/// up; and where growth ends: 50 ms at 1.3 GB/s.
+/// Of each stream at first: 40 ms at 100 MB/s, and some requests of 1 MiB; and where growth ends:
+/// 50 ms at 1.3 GB/s.
 const REMOTE_DISTANCE_BYTES: (u64, u64) = (4 << 20, 64 << 20);
 
 const BLOCK_BYTES_MAX: u64 = 1 << 30;
-/// A server has no head: read-ahead may take all but what is kept for readers that wait.
+/// A server has no head: all but what is kept for readers that wait.
 const REMOTE_READ_AHEAD_DEPTH: Depth = Depth {
     minimum: 4,
     maximum: 48,
@@ -43,11 +43,11 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// As [`CacheOptions::dirty_time_max`].
     pub dirty_time_max: Duration,
-    /// Bytes behind a sequential writer are written before a commit. Off where a commit takes them
-    /// from memory.
+    /// Write behind sequential writers, before a commit; off where a commit takes bytes from
+    /// memory.
     pub writes_behind: bool,
-    /// As [`CacheOptions::unit_bytes`], where a request costs more than its bytes, or a neighbour
-    /// may be unreadable; `None`: what the cache fetches.
+    /// As [`CacheOptions::unit_bytes`], where requests are dear, or a neighbour may be unreadable;
+    /// `None`: the cache's.
     pub unit_bytes: Option<u64>,
     /// The least time of an answer, where it is known; `None`: reads show it.
     pub latency: Option<Duration>,
@@ -69,7 +69,7 @@ impl OpenOptions {
         }
     }
 
-    /// The cache's settings with this store's lengths, where they are larger.
+    /// With this store's lengths, where larger.
     pub(crate) fn over(&self, options: &CacheOptions) -> CacheOptions {
         let request_bytes = match self.read_ahead {
             ReadAheadRule::Server { request_bytes } => request_bytes,
@@ -117,7 +117,7 @@ impl OpenOptions {
         Adaptive::new(ReadAheadSettings {
             page_bytes: PAGE_BYTES as u64,
             unit_bytes,
-            // A read of the first byte of an object counts as the beginning of a stream.
+            // Reads of an object's first byte begin streams.
             file_alignment_bytes: length_bytes.is_none().then_some(SEEN_BYTES),
             ..settings
         })

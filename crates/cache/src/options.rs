@@ -1,4 +1,4 @@
-//! What a cache is made of, and which of its mechanisms are on.
+//! Settings of a cache.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{BYTES_MIN, PAGE_BYTES};
 /// Which rule guesses what will be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadAheadRule {
-    /// Streams found from offsets, windows that adapt, constants for the kind of medium.
+    /// Streams from offsets, with constants for the medium.
     #[default]
     Adaptive,
     /// The same with constants for a server that is 0.1 to 50 ms away.
@@ -24,9 +24,9 @@ pub enum ReadAheadRule {
         /// The length of requests that it answers best.
         request_bytes: u64,
     },
-    /// Always so many blocks ahead of a stream that has read a quarter as much, as NFS clients do.
+    /// So many blocks ahead of a stream that has read a quarter as much, as NFS clients do.
     Blocks {
-        /// Bytes of a block, rounded up to whole pages of the cache.
+        /// Of a block, rounded up to pages.
         block_bytes: u64,
         /// Blocks.
         count: u32,
@@ -35,60 +35,58 @@ pub enum ReadAheadRule {
     Off,
 }
 
-/// Settings of a cache. Each mechanism can be switched off alone, to see what it does.
+/// Settings of a cache. Each mechanism can be switched off, to see what it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     /// Memory for pages; a multiple of [`PAGE_BYTES`], rounded down.
     pub size_bytes: u64,
-    /// The size was not asked for: without memory it is halved, down to this; reserved huge pages
-    /// are left to others.
+    /// The size was not asked for: it is halved down to this, and reserved huge pages are left
+    /// alone.
     pub size_bytes_min: Option<u64>,
     /// Memory to take at once, as far as there is; [`u64::MAX`]: all of it, or there is no cache.
     pub populate_bytes: u64,
     /// Which rule guesses what will be read.
     pub read_ahead: ReadAheadRule,
-    /// Order requests by address, with deadlines; off: as they come.
+    /// Order requests by address, with deadlines.
     pub elevator: bool,
     /// Join adjacent requests.
     pub merge: bool,
     /// When memory is short, give back what a stream has left behind.
     pub free_behind: bool,
-    /// The reader keeps what it has read, as the kernel does for a mount: `free_behind` then gives
-    /// back at once, until some of that is asked for again.
+    /// The reader keeps what it read, as the kernel does for a mount: `free_behind` gives back at
+    /// once, until that is asked for again.
     pub reader_keeps: bool,
-    /// Bytes of the pieces that are fetched alone or together: at least a block of the device, at
-    /// most a page; a power of two from 2 KiB on.
+    /// Least bytes of a fetch: at least a block of the device, at most a page; a power of two from
+    /// 2 KiB on.
     pub unit_bytes: u64,
     /// The memory is a file too ([`crate::Cache::memory_file`]), in ordinary pages, taken at first
     /// use.
     pub memory_is_file: bool,
     /// Longest request to a device; the device's own limit holds too.
     pub request_bytes_max: u64,
-    /// With the elevator: a read that has waited this long goes next. `None`: addresses alone
-    /// decide.
+    /// With the elevator: reads that waited this long go next. `None`: never.
     pub read_deadline: Option<Duration>,
-    /// Reads that had to wait this long for a device fail.
+    /// Reads that wait longer fail.
     pub read_timeout: Duration,
-    /// Writes and commits that had to wait this long for a device fail.
+    /// Writes and commits that wait longer fail.
     pub write_timeout: Duration,
-    /// Memory of pages that hold what is not on a device yet, for each device; `None`: a fifth of
-    /// the cache. At most half of it.
+    /// Memory of dirty pages, for each device; `None`: a fifth of the cache. At most half of it.
     pub dirty_bytes_max: Option<u64>,
-    /// The same in time that a device needs to write that memory, page after page.
+    /// The same in time of a device.
     pub dirty_time_max: Duration,
 }
 
 /// A device that does not answer for this long is taken for dead.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-/// The cache of a remote export: its part of the machine's memory, and the most.
+/// A remote export's part of the machine's memory, and the most.
 const REMOTE_SHARE: u64 = 6;
 const REMOTE_BYTES_MAX: u64 = 16 << 30;
-/// A call costs a server nearly the same for a page and for a block of it, and blocks fill in time.
+/// A page costs a server little more than a block, and blocks fill in time.
 const REMOTE_TIME_MAX: Duration = Duration::from_secs(6);
 /// At most one in so many parts of what other programs leave.
 const AVAILABLE_SHARE: u64 = 4;
-/// Enough for any device at depth; a reader that joins a request does not wait long.
+/// Enough for any device; readers that join do not wait long.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 impl CacheOptions {
@@ -115,8 +113,8 @@ impl CacheOptions {
         }
     }
 
-    /// The cache of a remote mount: of this size, or a sixth of [the memory](crate::memory_bytes),
-    /// or less. Five sixteenths of it may be dirty, for longer than on a device.
+    /// For a remote mount: this size, or a sixth of [the memory](crate::memory_bytes), or less.
+    /// Five sixteenths may be dirty, for longer than on a device.
     #[must_use]
     pub fn remote(size_bytes: Option<u64>) -> Self {
         let usual = || Self::usual_bytes(REMOTE_BYTES_MAX, REMOTE_SHARE);
@@ -140,7 +138,7 @@ impl CacheOptions {
             .max(BYTES_MIN)
     }
 
-    /// Whether a cache of this size can be had on this machine; takes no memory.
+    /// Whether this size can be had; takes no memory.
     pub fn check(&self) -> Result<(), SizeError> {
         self.frames().map(|_| ())
     }

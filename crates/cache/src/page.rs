@@ -1,7 +1,7 @@
 //! How an object is divided: pages and their names, units that are fetched, and blocks.
 //!
-//! A unit with the end of the object in it is valid when it has all bytes up to there. So moving
-//! the end purges that unit afterwards, with what was fetched for the old end.
+//! A unit with the object's end is valid with all bytes up to there, so moving the end purges it
+//! afterwards.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! Reading: hit and miss, claims of what is missing, and read-ahead.
+//! Reading: hits, misses, claims and read-ahead.
 
 pub(crate) mod claim;
 pub(crate) mod reader;

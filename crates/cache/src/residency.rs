@@ -1,5 +1,4 @@
-//! Residency: which pages have a frame, what of them is there or in flight, and which goes for
-//! another.
+//! Which pages have a frame, what of them is there or in flight, and which goes.
 
 pub(crate) mod eviction;
 pub(crate) mod in_flight;

@@ -1,4 +1,4 @@
-//! A store behind the cache, and what is done with all of its objects.
+//! A store behind the cache.
 //!
 //! ```text
 //!   CachedObject ──> Reader, Writer, DirtySet ──┐
@@ -86,8 +86,7 @@ impl CachedStore {
         self.parts.queue.name()
     }
 
-    /// Puts an object of `length_bytes` behind the cache, with memory of its own; `None`: of up to
-    /// 256 TiB.
+    /// Puts an object behind the cache; `None`: of up to 256 TiB.
     pub fn open(&self, object: Arc<dyn Object>, length_bytes: Option<u64>) -> CachedObject {
         self.parts.open(object, length_bytes, true)
     }
@@ -101,14 +100,14 @@ impl CachedStore {
     pub fn close_within(&self, patience: Duration) -> u64 {
         let committed = self.parts.written.commit_each(Some(patience));
         let bytes = self.abandon();
-        // One is enough: those of all objects of a server that is away are alike.
+        // One is enough: all are alike.
         if let Some(error) = committed.into_iter().find_map(Result::err) {
             tracing::error!("{error}");
         }
         bytes
     }
 
-    /// [`CachedObject::abandon`] of all objects: how a mount ends whose server is gone for good.
+    /// [`CachedObject::abandon`] of all objects.
     pub fn abandon(&self) -> u64 {
         self.parts.written.abandon()
     }

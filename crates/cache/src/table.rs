@@ -1,10 +1,10 @@
 //! The page table: from a page's name to its frame, with pins, without a lock.
 //!
 //! **Problem.** A hit must cost about as much as the memory it touches. A lock, a count on another
-//! cache line and a list move each cost as much again, and make threads wait for each other.
+//! cache line and a list move each cost that again, and make threads wait.
 //!
-//! **Rule.** Seven pages side by side, an *extent*, share a cache line and a name, as they are
-//! mostly in memory together. Finding and pinning a page is one changed word on one line:
+//! **Rule.** Seven pages side by side, an *extent*, share a cache line and a name. Finding and
+//! pinning a page changes one word of one line:
 //!
 //! ```text
 //!           +------+--------+--------+--------+- ... -+--------+
@@ -25,23 +25,23 @@
 //! An extent may be in one of sixteen lines: eight pairs, as processors fetch lines in pairs. A
 //! line keeps its name until another extent wants it; a lookup ends at one that never had one.
 //!
-//! All changes of a state are relative or compare-and-swap: a late thread may add a pin to a word
-//! that is no longer its page's, sees so and takes it back. There is no ABA: a name changes only
-//! under the line's lock (a bit of the name) and when no page is PRESENT, PRESENT comes only under
-//! that lock, and a pinned page stays PRESENT. So a thread that has pinned a PRESENT page and then
-//! finds its name has that page. One that removes a page pins it to see which it is.
+//! All changes of a state are relative or compare-and-swap: a late thread may pin a word that is no
+//! longer its page's, sees so and takes the pin back. There is no ABA: a name changes only under
+//! the line's lock (a bit of the name) and when no page is PRESENT, PRESENT comes only under that
+//! lock, and a pinned page stays PRESENT. So a thread that has pinned a PRESENT page and then finds
+//! its name has that page. One that removes a page pins it to see which it is.
 //!
 //! A writer sets [`WRITING`] in the word of the pins: either a later pin sees it and is taken back,
-//! or the pin comes first, and the writer sees it. Once the writer's pin is the only one, it stays
-//! so. Where others pin the page for long, its name goes to a copy ([`PageTable::unname`]), and its
-//! word is [`DETACHED`] until all pins are gone.
+//! or the pin comes first, and the writer sees it. A writer's only pin stays the only one. Where
+//! others pin the page for long, its name goes to a copy ([`PageTable::unname`]), and its word is
+//! [`DETACHED`] until all pins are gone.
 //!
-//! **Constants.** Three lines for two pages: where no two pages lie side by side, each has a line
-//! to itself, and six pages of 4096 find their sixteen taken (a conflict: the pages of one line may
-//! go). That is 96 bytes for a page of 64 KiB; a file in order uses ten.
+//! **Constants.** Three lines for two pages: where no two pages lie side by side, six of 4096 find
+//! their sixteen lines taken (a conflict: the pages of one may go). That is 96 bytes for a page; a
+//! file in order uses ten.
 //!
 //! **Known weaknesses.** The size is fixed. A lock outside must keep insertions of one key apart. A
-//! page can be pinned 32,767 times at most. A look for a missing page may take sixteen lines.
+//! page has at most 32,767 pins. A look for a missing page may take sixteen lines.
 //!
 //! # Locality
 //!
@@ -50,8 +50,8 @@
 //!
 //! **Rule.** For pages that were read in order, frame minus page is the same. One word for a run of
 //! 128 pages keeps that difference, and how often it was right in a row; if it was lately, the
-//! processor is asked for the bytes at once ([`PageTable::guess`]). Only insertions teach, so that
-//! hits write nothing shared.
+//! bytes are prefetched ([`PageTable::guess`]). Only insertions teach, so that hits write nothing
+//! shared.
 //!
 //! ```text
 //!  31                      2 1          0
@@ -60,9 +60,9 @@
 //! +-------------------------+------------+
 //! ```
 //!
-//! The words that 4 GiB in order use are 2 KiB, and stay near the processor while reads pass
-//! through its caches. Confidence goes to 3, and 2 are enough: two misplaced pages end guessing,
-//! not one. **Weakness.** Pages that came at random, or by two readers in turn, are not guessed.
+//! For 4 GiB in order the words are 2 KiB, and stay in the processor's caches. Confidence goes to
+//! 3, and 2 are enough: two misplaced pages end guessing, not one. **Weakness.** Pages that came at
+//! random, or by two readers in turn, are not guessed.
 
 #[cfg(all(test, feature = "loom"))]
 mod orders;
@@ -184,8 +184,8 @@ impl PageTable {
         self.pin_with_hint(key, |_| {})
     }
 
-    /// [`Self::pin`]; `hint` gets the state, perhaps of another page, before the pin, a locked
-    /// instruction that the rest waits for.
+    /// [`Self::pin`]; `hint` gets the state, perhaps of another page, before the pin: a locked
+    /// instruction.
     #[inline]
     pub(crate) fn pin_with_hint(&self, key: u64, hint: impl Fn(State)) -> Pinned {
         let mut round = 0;
@@ -409,8 +409,8 @@ impl PageTable {
         State(self.slot(index).fetch_and(!flags, Ordering::AcqRel))
     }
 
-    /// Where a page is, without a pin; the caller keeps the page from leaving. A line may become
-    /// another extent's, so its name is looked at again behind the state.
+    /// Where a page is, without a pin; the caller keeps it from leaving. A line may become another
+    /// extent's, so its name is read again behind the state.
     pub(crate) fn locate(&self, key: u64) -> Option<(SlotIndex, State)> {
         let (extent, at) = extent_of(key);
         self.choices(extent).find_map(|index| {
@@ -422,8 +422,8 @@ impl PageTable {
         })
     }
 
-    /// Takes a flag from a page that has it, under a pin, so that no other page loses the flag. The
-    /// caller keeps the page from leaving, and others from setting the flag.
+    /// Takes a flag from a page, under a pin, so that no other page loses it. The caller keeps the
+    /// page from leaving, and others from setting the flag.
     pub(crate) fn clear_of(&self, key: u64, flag: u64) {
         let (extent, at) = extent_of(key);
         for index in self.choices(extent) {
@@ -476,7 +476,7 @@ const HEAT_SHIFT: u32 = 48;
 const HEAT_BITS: u64 = 0xf;
 
 pub(crate) const PIN: u64 = 1;
-/// The rest of the field is for attempts that see the limit and step back.
+/// The rest is for attempts that step back.
 pub(crate) const PINS_MAX: u64 = 0x7fff;
 const PINS: u64 = 0xffff;
 
@@ -490,7 +490,7 @@ pub(crate) const STREAM: u64 = 1 << 56;
 
 /// Bytes are dirty, on their way, or kept: the page stays.
 pub(crate) const DIRTY: u64 = 1 << 57;
-/// A writer changes bytes that readers may use: pins wait a moment.
+/// A writer changes readable bytes: pins wait.
 pub(crate) const WRITING: u64 = 1 << 58;
 /// The page has lost its name, and stays for those that pinned it.
 pub(crate) const DETACHED: u64 = 1 << 59;
@@ -607,7 +607,7 @@ pub(crate) fn key_in(extent: u64, at: usize) -> u64 {
     object | ((extent & EXTENTS) * EXTENT_PAGES + at as u64)
 }
 
-/// In huge pages: a lookup should not miss the processor's address cache too.
+/// In huge pages: a lookup should not miss the TLB too.
 #[cfg(not(feature = "loom"))]
 pub(crate) struct Lines {
     mapping: crate::frame::Mapping,

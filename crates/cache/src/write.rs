@@ -1,4 +1,4 @@
-//! Writing: bytes into pages, mostly without reading; and purging: bytes that are no longer true.
+//! Writing, mostly without reading; and purging.
 //!
 //! **Rule.** Page by page, under its lock, the writer waits for a unit in flight, which would
 //! overwrite what is new, becomes [alone](Alone) in the page where readers may use the bytes, and
@@ -11,15 +11,15 @@
 //! ```
 //!
 //! Of a unit that is written in part only the dirty bytes mean something; a reader has the rest
-//! filled in. So a write reads only where too many small ranges have gathered in a unit, and waits
-//! for its quota of dirty memory, not for a write-back, whose bytes are a copy.
+//! filled in. So a write reads only where a unit has too many small ranges, and waits for its quota
+//! of dirty memory, not for write-back, whose bytes are a copy.
 //!
 //! # Copy-on-write
 //!
 //! What is pinned may not change, and no writer may wait for a slow receiver. The writer sets
-//! [`WRITING`], and waits a moment: most pins are of copies. If they stay, the page is *detached*:
-//! valid units and dirty bytes go to a new frame with the name; the old one is free when the last
-//! pin goes. A reader that waits for a fetch into that claims again.
+//! [`WRITING`], and waits a moment: most pins are short. If they stay, the page is *detached*:
+//! valid units and dirty bytes go to a new frame with the name; the last pin frees the old one. A
+//! reader that waits for a fetch into that claims again.
 //!
 //! ```text
 //!   alone:     name ──> slot ──> frame          written in place
@@ -27,13 +27,13 @@
 //!                       slot ──> frame          as it was, for those that have pinned it
 //! ```
 //!
-//! **Weakness.** A page that is pinned at each write is copied each time, counted.
+//! **Weakness.** A page pinned at each write is copied each time.
 //!
 //! # Purging
 //!
-//! Another client changed a file, or it was cut short: no reader may see what memory has of it, nor
-//! what was asked for before. Page by page, under its lock, the policy forgets what is dirty of the
-//! range, and the page loses its name; fetches into it are lost. Of a page in part:
+//! Another client changed a file, or it was cut short: no reader may see what memory has, nor what
+//! was asked for before. Page by page, under its lock, the policy forgets what is dirty, and the
+//! page loses its name; fetches into it are lost. Of a page in part:
 //!
 //! ```text
 //!   no other thread has pinned it:  in place, the units of the range are not valid any more
@@ -41,8 +41,8 @@
 //!   else:                           a copy of the rest takes its name
 //! ```
 //!
-//! A write at the device may still come after a purge; a later read, which the elevator keeps
-//! behind it, reads what it wrote.
+//! A write at the device may come after a purge; later reads, which the elevator keeps behind it,
+//! see it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -80,7 +80,7 @@ pub(crate) enum Attempt {
     Done(Urgency),
     Fetching(Arc<Fetch>),
     Scattered,
-    /// No frame, or others have pinned the page and there is none for a copy.
+    /// No frame, or none for a copy of a pinned page.
     NoMemory,
 }
 
@@ -286,7 +286,7 @@ impl Writer {
     /// Copies the bytes into the page; `None` when the writer must be alone in it for that.
     fn put(&self, pin: &OwnedPin, piece: &Piece<'_>, is_alone: bool) -> Option<Attempt> {
         let (pages, layout, part) = (self.own().pages(), self.own().layout(), &piece.part);
-        // No fetch of these units begins under this lock, and only fetches make units valid while
+        // Under this lock no fetch of these units begins, and only fetches make units valid while
         // the page is locked.
         let fetches = pages.in_flight().lock(pin.frame());
         let valid = pages.valid(pin.frame());
@@ -334,7 +334,7 @@ impl Writer {
     }
 }
 
-/// The last few rounds give the processor away, to a reader that lost it in the middle of a copy.
+/// The last rounds give the processor to a reader that lost it in a copy.
 const ROUNDS: u32 = if cfg!(feature = "loom") { 1 } else { 204 };
 
 /// A page whose readable bytes are this thread's until this is dropped.
@@ -350,8 +350,8 @@ impl Drop for Alone<'_> {
 }
 
 impl Writer {
-    /// `pin` may become another frame with the same bytes. `None`: there is no memory for a copy.
-    /// The caller has the lock of the page, and `pin` has its name.
+    /// `pin` may become another frame with the same bytes. `None`: no memory for a copy. The caller
+    /// has the page's lock, `pin` its name.
     pub(crate) fn exclude(&self, pin: &mut OwnedPin, page: u64) -> Option<Alone<'_>> {
         let (alone, is_alone) = self.try_alone(pin);
         if is_alone {
@@ -371,8 +371,7 @@ impl Writer {
     pub(crate) fn try_alone(&self, pin: &OwnedPin) -> (Alone<'_>, bool) {
         let alone = self.write_alone(pin);
         for round in 0..ROUNDS {
-            // An earlier pin would be counted; a thread that pins later sees WRITING, and takes its
-            // pin back before it touches the page.
+            // An earlier pin would be counted; a later one sees WRITING and is taken back.
             if self.own().pages().table().state(pin.slot()).pins() == 1 {
                 return (alone, true);
             }
@@ -429,7 +428,7 @@ impl Writer {
 }
 
 impl Writer {
-    /// Then purges the units with the old and the new end: what is fetched for the old one is lost.
+    /// Purges the units with the old and the new end: what is fetched for the old one is lost.
     pub(crate) fn set_length(&self, length_bytes: u64) {
         let before = self.own().layout().set_length(length_bytes);
         let now = self.own().layout().length_bytes();

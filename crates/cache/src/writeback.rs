@@ -1,4 +1,4 @@
-//! Write-back: dirty bytes to the device, and commits, which wait until they are durable.
+//! Write-back and commits.
 
 pub(crate) mod commit;
 #[cfg(all(test, not(feature = "loom")))]

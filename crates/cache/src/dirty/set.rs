@@ -1,8 +1,8 @@
-//! What of one object is dirty: what its writers, its write-back and its commits share.
+//! What of one object is dirty.
 //!
-//! One lock holds the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
-//! what that does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same in one bit, to
-//! threads that look for a page that may go; it changes under this lock only.
+//! One lock guards the policy ([`pagewell_policy::writeback`]), which knows every dirty byte, and
+//! what that does not know ([`Dirty`]). The flag [`DIRTY`] of a page says the same to eviction; it
+//! changes under this lock only.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -26,9 +26,9 @@ use crate::residency::pins::OwnPages;
 use crate::sync::{Condvar, Guard, Mutex, Rank};
 use crate::table::{DIRTY, SlotIndex};
 
-/// A thread that waits for the device looks so often by itself.
+/// How often a thread that waits for the device looks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// A close waits so long for the submit loop, which has only to hand in what it has.
+/// How long a close waits for the submit loop, which only hands in what it has.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
 
 pub(crate) struct Still<T> {
@@ -58,7 +58,7 @@ pub(crate) struct DirtySet {
     started: AtomicBool,
     /// Something was given up, or written too late.
     gave_up: AtomicBool,
-    /// Changes under the lock: nothing is written any more.
+    /// Changes under the lock.
     abandoned: AtomicBool,
     losses: AtomicU64,
     state: Mutex<LazyDirty>,
@@ -85,7 +85,7 @@ impl DirtySet {
     }
 
     pub(crate) fn belong_to(&self, writer: Weak<dyn Active>) {
-        // The thread that makes both sets it, once.
+        // Set once, by their maker.
         let _ = self.writer.set(writer);
     }
 
@@ -231,7 +231,7 @@ impl DirtySet {
         blocks: [Option<Extent>; 2],
     ) -> Urgency {
         let mut dirty = self.lock();
-        // First: a thread that gives up the store sees the object, or this one sees that.
+        // First: giving up the store sees the object, or this thread sees that.
         self.start();
         if self.is_abandoned() {
             // It will never be written; its writer sees that at a commit.
@@ -261,7 +261,7 @@ impl DirtySet {
         }
     }
 
-    /// Dirty, under write-back or kept, as bytes of the page.
+    /// Bytes of the page that are dirty, under write-back or kept.
     #[allow(clippy::cast_possible_truncation)] // inside a page
     pub(crate) fn in_page(&self, part: &Part) -> Vec<Range<usize>> {
         if !self.has_started() {
@@ -274,7 +274,7 @@ impl DirtySet {
             .collect()
     }
 
-    /// Bytes are about to be fetched: what was lost of them is not in memory any more.
+    /// Bytes are about to be fetched: what was lost of them is not in memory.
     pub(crate) fn note_fetch(&self, extent: Extent) {
         if self.losses() > 0 {
             self.lock().unflushed.forget_unrecovered(extent);
@@ -314,7 +314,7 @@ impl DirtySet {
     pub(crate) fn go_on(&self, mut dirty: Guard<'_, LazyDirty>, is_due: bool) {
         let is_submitting = dirty.sends.is_submitting();
         if is_submitting {
-            // That thread may be just behind the point where it would have seen it.
+            // That thread may be past the point where it would have seen it.
             dirty.sends.ask_again();
         }
         self.let_others_go_on(dirty);
@@ -324,9 +324,8 @@ impl DirtySet {
         }
     }
 
-    /// Gives up what is dirty or was lost; how many bytes that were. The submit loop may be about
-    /// to copy a page that only its flag keeps: if it does not end soon, the pages stay until the
-    /// object goes.
+    /// Gives up what is dirty or was lost; how many bytes. The submit loop may be about to copy a
+    /// page that only its flag keeps: if it does not end soon, pages stay until the object goes.
     pub(crate) fn abandon(&self) -> u64 {
         let mut dirty = self.lock();
         self.abandoned.store(true, Ordering::Release);
@@ -441,7 +440,7 @@ impl Sends {
         self.at_device.is_empty() && self.postponed.is_empty()
     }
 
-    /// Enters the submit loop; false: a thread is there, and goes round again.
+    /// False: a thread is there, and goes round again.
     pub(crate) fn enter(&mut self) -> bool {
         let is_first = !std::mem::replace(&mut self.is_submitting, true);
         self.again |= !is_first;
@@ -511,7 +510,7 @@ pub(crate) struct Unflushed {
     next: Arc<Flush>,
     /// Not durable when a flush failed, and not written since.
     lost: Spans,
-    /// What memory may still have of that, to be made dirty again when there is room.
+    /// What memory may have of that, to be dirty again when there is room.
     unrecovered: Spans,
     loss: Option<DeviceError>,
     replays: u64,
@@ -566,7 +565,7 @@ impl Unflushed {
         flush
     }
 
-    /// False when that flush is not the one at the device any more.
+    /// False when another flush is at the device.
     pub(crate) fn answered(
         &mut self,
         flush: &Arc<Flush>,

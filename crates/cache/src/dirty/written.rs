@@ -1,19 +1,17 @@
-//! What the objects of a store share where they are written: the quota, the policy's share, and
-//! which of them are *active*, as something in them is not durable. Flusher, sync and close look at
-//! active objects; those that are only read cost nothing here.
+//! What written objects of a store share: the quota, the policy's share, and which are *active*:
+//! something in them is not durable. Flusher, sync and close look at active ones only.
 //!
-//! **The flusher** is one thread for each cache, for what is written because time has passed or
-//! memory fills up. It starts with the first write, ends with the cache, and keeps neither the
-//! cache nor a store.
+//! **The flusher** is one thread for each cache, for writes by age or want of memory. It starts
+//! with the first write, ends with the cache, and keeps neither cache nor stores.
 //!
 //! # The dirty quota
 //!
 //! **Problem.** Five stores that are stuck, each with its share of memory dirty, would have all of
 //! it.
 //!
-//! **Rule.** All together have at most half of the cache. Half of that is divided among the stores
-//! that are written, as if there were four at least; the other half is for those that come first.
-//! What a store may have is its policy's limit, so it writes earlier when there is less.
+//! **Rule.** All together have at most half of the cache. Half of that is divided among written
+//! stores, as if there were four at least; the rest goes to the first. A store's part is its
+//! policy's limit, so it writes earlier when there is less.
 //!
 //! ```text
 //!   half of the cache:  | store 1  | store 2  | store 3  |        in common         |
@@ -21,7 +19,6 @@
 //! ```
 //!
 //! **Weakness.** From the fifth store on what each has for certain falls, and what is above it goes
-//! only as it is written: until then all together have more.
 //! only as it is written: until then all together have more.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -41,7 +38,7 @@ use crate::sync::{Condvar, Mutex, Rank};
 const COMMITTED_AT_ONCE: usize = 16;
 
 pub(crate) trait Active: Send + Sync {
-    /// Sends what may go, and retires when nothing is left.
+    /// Sends what may go; retires when nothing is left.
     fn drive(self: Arc<Self>);
     fn due_at(&self) -> Option<Instant>;
     fn notify(&self);
@@ -55,8 +52,8 @@ pub(crate) trait Active: Send + Sync {
     fn has_uncommitted(&self) -> bool;
 }
 
-/// The last commit of a store, or of an object: over when the store has taken nothing for so long.
-/// Else each object that waits would have that time again.
+/// The last commit of a store or object: over when the *store* has taken nothing for so long, else
+/// each object would have that time again.
 pub(crate) struct Closing {
     patience: Duration,
     taken: Mutex<Still<u64>>,
@@ -87,7 +84,7 @@ pub(crate) struct WrittenStore {
     settings: Settings,
     origin: Instant,
     number: u32,
-    /// Most dirty memory, if no other store has any; now, and as opened.
+    /// Most dirty memory, alone; now, and as opened.
     bytes_max: AtomicU64,
     bytes_max_usual: Option<u64>,
     active: Mutex<BTreeMap<u32, Weak<dyn Active>>>,
@@ -158,7 +155,7 @@ impl WrittenStore {
         self.quota.set(self.number, bytes);
     }
 
-    /// The limit from now on; `None`: as opened. Writers that wait look again.
+    /// `None`: as opened. Writers that wait look again.
     pub(crate) fn limit(&self, bytes_max: Option<u64>) {
         let wanted = bytes_max.or(self.bytes_max_usual);
         let bytes_max = self.quota.store_bytes_max(wanted);
@@ -200,7 +197,7 @@ impl WrittenStore {
         self.progress.load(Ordering::Acquire)
     }
 
-    /// An object found that the store lost what was not flushed: what others keep is dirty again.
+    /// The store lost what was not flushed: what other objects keep is dirty again.
     pub(crate) fn replay_others(&self, number: u32, error: &DeviceError) {
         let active = self.active.lock();
         let others = active.iter().filter(|(other, _)| **other != number);
@@ -237,7 +234,7 @@ impl WrittenStore {
         self.active().iter().any(|object| object.has_uncommitted())
     }
 
-    /// Commits all objects, a few at a time; how each ended.
+    /// Commits all objects, a few at a time.
     pub(crate) fn commit_each(&self, patience: Option<Duration>) -> Vec<Result<()>> {
         let closing = patience.map(|patience| Closing::new(self, patience));
         let mut queue = Queue::new();
@@ -263,8 +260,8 @@ impl WrittenStore {
         std::mem::take(&mut *done.lock())
     }
 
-    /// The next object to commit. On a close one whose writes have ended, as long as there is time:
-    /// those of others may never end, and all threads would wait for them.
+    /// The next object to commit. On a close one whose writes have ended, while there is time:
+    /// others may block all threads for ever.
     fn next_of(&self, queue: &Mutex<Queue>, closing: Option<&Closing>) -> Option<Arc<dyn Active>> {
         loop {
             let (object, sent) = queue.lock().pop_front()?;
@@ -296,7 +293,7 @@ impl WrittenStore {
     }
 }
 
-/// So many stores may begin to be written without taking from those before.
+/// So many stores take nothing from those before.
 const STORES_MIN: u64 = 4;
 
 pub(crate) struct Quota {
@@ -325,7 +322,7 @@ impl Quota {
         wanted_bytes.clamp(PAGE, self.size_bytes / 2)
     }
 
-    /// Purged pages count until their writes end, so the sum may be more than there is.
+    /// Purged pages count until their writes end: the sum may exceed what there is.
     pub(crate) fn set(&self, number: u32, bytes: u64) {
         let mut stores = self.stores.lock();
         stores.insert(number, bytes);
@@ -355,7 +352,7 @@ impl Quota {
     }
 }
 
-/// The flusher looks so often, whatever has woken it.
+/// How often the flusher looks at least.
 const TICK: Duration = Duration::from_secs(5);
 const TICK_MIN: Duration = Duration::from_millis(1);
 
@@ -420,7 +417,7 @@ impl Signals {
     fn run(&self) {
         while let Some(stores) = self.wait_until(self.next()) {
             for store in stores {
-                // A store that panics costs its own requests, not the thread of the others.
+                // A store that panics costs only its own requests.
                 let _ = catch_unwind(AssertUnwindSafe(|| store.run()));
             }
         }

@@ -1,13 +1,12 @@
-//! Claims: runs of units of one page that one thread has taken upon itself to fetch.
+//! Claims: runs of units of one page that one thread fetches.
 //!
-//! A page is claimed under the lock of the fetches into its frame, so a unit is fetched by one
-//! request. When the request ends, or the claim is given up, the units that came become valid, then
-//! the fetch is in flight no more, then the threads that wait are woken.
+//! A page is claimed under the lock of the fetches into its frame, so a unit is fetched once. At
+//! the end the units that came become valid, then the fetch is in flight no more, then waiting
+//! threads are woken.
 //!
-//! **Fills.** A unit was written in part, and the rest is wanted by a reader, or by a write of
-//! whole blocks. The bytes come into a buffer, and from there to where nothing was dirty *when it
-//! was claimed*. That is enough: all that was not dirty or under write-back then is on the device,
-//! and until the fetch ends no thread writes to the unit.
+//! **Fills.** The rest of a unit written in part is wanted by a reader or a write of whole blocks.
+//! It comes into a buffer, and from there to where nothing was dirty *when it was claimed*: all
+//! else is on the device, and until the fetch ends no thread writes to the unit.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -64,7 +63,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// What is to be waited for. To be taken before the claims are sent.
+    /// To be taken before the claims are sent.
     pub(crate) fn fetches(&mut self) -> Fetches {
         let ours = self.ours.iter().map(|claim| claim.fetch.clone());
         Fetches {
@@ -104,9 +103,8 @@ impl Fetcher {
         &self.queue
     }
 
-    /// Joins the fetches of wanted units, and claims the others. With `widen` a page that is met
-    /// again is fetched to its ends, and so is the first of a file: most readers go on, and then it
-    /// is one request, not two.
+    /// Joins fetches of wanted units, and claims the others. With `widen` a page met again, or a
+    /// file's first, is fetched to its ends: most readers go on.
     pub(crate) fn claim(
         self: &Arc<Self>,
         wanted: &Wanted,
@@ -117,8 +115,7 @@ impl Fetcher {
         let (frame, layout, pages) = (wanted.pin.frame(), self.own.layout(), self.own.pages());
         let mut fetches = pages.in_flight().lock(frame);
         if pages.table().key(wanted.pin.slot()) != layout.key(wanted.page) {
-            // What is valid is complete; the rest would come from a device that is behind its
-            // writers.
+            // The rest would come from a device that is behind its writers.
             claims.stale |= wanted.units & !pages.valid(frame) != 0;
             return;
         }
@@ -214,7 +211,7 @@ impl Fetcher {
         // completion has run, and that only this request may write: they were claimed, and writers
         // of them wait for the fetch. Or it is memory that the `Claim` owns.
         unsafe { self.queue.submit(transfers) };
-        // Readers may have joined before the queue knew the requests.
+        // Readers may have joined before the queue knew.
         let wanted: Vec<_> = guesses.iter().filter_map(|fetch| fetch.urgent()).collect();
         self.queue.promote(&wanted);
     }
@@ -254,7 +251,7 @@ impl Fetcher {
             extent: Extent { offset, length },
             segments,
             issuer,
-            // The queue sends the next request first: the device may have nothing else to do.
+            // The queue sends the next request first.
             completion: Box::new(move |transferred, result| {
                 after_burst(move || this.arrived(group, offset + transferred as u64, result));
             }),

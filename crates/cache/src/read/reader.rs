@@ -1,8 +1,8 @@
 //! Reads of a range: of each page a hit, or a miss for as much as is missing.
 //!
 //! **The hit** takes no memory and no lock: a lookup and a pin ([`crate::table`]), at most one
-//! copy, a look at the heat. It waits only for a writer that copies bytes in the same page. The
-//! first touch of what was fetched ahead is noted with the policy, under a lock.
+//! copy. It waits only for a writer in the same page. The first touch of what was fetched ahead is
+//! noted with the policy, under a lock.
 //!
 //! **The miss** brings bytes into pages, once however many threads want them:
 //!
@@ -12,24 +12,23 @@
 //!                              └─ in flight: join the fetch
 //! ```
 //!
-//! A read whose request failed is made again without what was only fetched along: an error is for
-//! those that asked for the bad place.
+//! A failed read is made again without what was fetched along: an error is for those that asked for
+//! the bad place.
 //!
 //! # Read-ahead
 //!
-//! The policy belongs to the store, as what it learns of one object is true of the next. It sees
-//! all objects in one address space ([`seen_from`]) and plans inside of the one that is read.
+//! The policy is the store's, as what it learns of one object is true of the next. It sees all in
+//! one address space ([`seen_from`]) and plans inside the one that is read.
 //!
 //! On a virtual disk sequential reads were 6 % faster with one piece of memory for each request, of
-//! sixteen pages. So frames are taken many at a time and handed out in the order of their
-//! addresses: what streams left behind comes back as one run, mostly backward.
+//! sixteen pages. So frames are taken many at a time and handed out by address: what streams left
+//! behind is one run, mostly backward.
 //!
-//! What comes along with reads of no stream, and what is asked for by name, leaves as pages do that
-//! were read once, and is counted apart: unread, it takes no read-ahead from streams.
+//! What comes along with reads of no stream, or is asked for by name, leaves as pages read once,
+//! and is counted apart: unread, it takes no read-ahead from streams.
 //!
 //! **Weakness.** Random reads scatter the free frames for good. A plan of which a part is in memory
 //! may evict as many pages too early.
-//! which a part is in memory already may evict as many pages too early.
 
 use std::cell::OnceCell;
 use std::ops::Range;
@@ -215,8 +214,7 @@ impl Reader {
         self.accept(found.slot, found.state, part, reading)
     }
 
-    /// Asks the processor for the bytes before the page is found, by a guess, or before it is
-    /// pinned.
+    /// Prefetches the bytes by a guess, or before the pin.
     #[inline]
     fn pin_to_copy(&self, part: &Part, reading: &Reading) -> Option<PinnedPage<'_>> {
         let prefetch = |frame| self.pages.arena().prefetch(frame, part.range());
@@ -258,8 +256,8 @@ impl Reader {
                 self.ahead.note(offset, length, AccessKind::Marker, reading);
             }
         }
-        // Of a page that came by a stream only a read of its first byte again is heat: one pass in
-        // small steps is none.
+        // Of a stream's page only reads of its first byte are heat: one pass in small steps is
+        // none.
         if !state.has(AHEAD) && (!state.has(STREAM) || part.start == 0) {
             self.pages.table().warm(slot, state);
         }
@@ -278,8 +276,8 @@ enum Settled {
 }
 
 impl Reader {
-    /// Pins the pages of a range with all its bytes, and says whether any was missing; of a long
-    /// range, and when memory is short, the first pages.
+    /// Pins the pages of a range, or its first pages when it is long or memory short; whether any
+    /// byte was missing.
     pub(crate) fn obtain(
         &self,
         range: &Range<u64>,
@@ -326,8 +324,7 @@ impl Reader {
         }
     }
 
-    /// The end of what is obtained at a time: of the range, or of a page, so that no page is read
-    /// in parts.
+    /// Obtained at a time: the range, or whole pages.
     fn portion_end(&self, range: &Range<u64>) -> u64 {
         let most = OBTAINED_BYTES_MAX.min(self.pages.arena().size_bytes() / 8);
         let end = range.start + most;
@@ -337,8 +334,7 @@ impl Reader {
         end - end % PAGE
     }
 
-    /// All that is wanted is there or in flight afterwards; true: but for a page with another
-    /// frame.
+    /// Afterwards all wanted is there or in flight; true: but for a page with another frame.
     fn launch(&self, wanted: &[Wanted], alone: bool, mode: ReadMode) -> (Fetches, bool) {
         let mut claims = Claims::default();
         for one in wanted {

@@ -1,24 +1,23 @@
-//! Which page goes when another comes, and when the frame of one without a name is free.
+//! Which page goes when another comes.
 //!
 //! # Drop-behind
 //!
-//! **Problem.** The kernel keeps what it reads through a mount: the second copy here is of no use,
-//! and new memory costs time: it is filled with zeros, or taken back by the host of a guest (0.4
-//! GB/s was measured). But a reader in a small container reads a file through us again and again.
+//! **Problem.** The kernel keeps what it reads through a mount: the copy here is of no use, and new
+//! memory costs time (0.4 GB/s in a guest). But a reader in a small container reads a file again
+//! and again.
 //!
-//! **Rule.** With [`CacheOptions::reader_keeps`] what a stream has left behind is given back
-//! although there is memory, after one part in [`LAG_SHARE`] of the cache, as it may not be
-//! delivered yet. As many names as the cache has pages are remembered. When [`WANTED_PAGES`] of
-//! those were fetched again, the reader does not keep them: nothing more is given back before
-//! memory is short.
+//! **Rule.** With [`CacheOptions::reader_keeps`] what a stream left behind is given back early,
+//! after one part in [`LAG_SHARE`] of the cache, as it may not be delivered yet. As many names as
+//! the cache has pages are remembered. When [`WANTED_PAGES`] of those were fetched again, nothing
+//! more is given back before memory is short.
 //!
 //! ```text
 //!   behind ──> waits ──> given back ──> remembered ──fetched again, 64 times──> kept from now on
 //! ```
 //!
-//! **Weaknesses.** Such a reader's second pass comes from the device once more. Files that another
-//! client has changed, and writes over a page that was given back, count as fetched again. That a
-//! reader begins to keep is not seen.
+//! **Weaknesses.** Such a reader's second pass comes from the device. Files that another client
+//! changed, and writes over pages given back, count as fetched again. A reader that begins to keep
+//! is not seen.
 //!
 //! [`CacheOptions::reader_keeps`]: crate::CacheOptions::reader_keeps
 
@@ -77,7 +76,7 @@ impl Evictor {
         while evicted.len() < EVICTED_AT_ONCE && refusals < REFUSALS_MAX {
             let Some(frame) = policy.victim(frames) else {
                 refusals += 1;
-                // The policy looks at some pages and then gives up; others may be free to go.
+                // The policy gives up early; others may be free to go.
                 if evicted.is_empty() {
                     continue;
                 }
@@ -136,7 +135,7 @@ impl Detached {
 
 /// Of 4 GiB, 64 MiB wait: a reader of a mount has one or two on their way.
 const LAG_SHARE: u32 = 64;
-/// Pages fetched again: 4 MiB, more than a reader steps back by chance.
+/// 4 MiB, more than a reader steps back by chance.
 const WANTED_PAGES: u32 = 64;
 
 struct DropBehind {

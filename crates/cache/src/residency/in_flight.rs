@@ -1,5 +1,4 @@
-//! Fetches in flight: units of a page on their way from a device, so that all wait for the same
-//! ones.
+//! Fetches in flight, so that all wait for the same ones.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -55,8 +54,8 @@ impl Fetch {
         self.request.store(request.0, Ordering::SeqCst);
     }
 
-    /// A reader waits for a guess: the request to make urgent, if it has a name; else the thread
-    /// that sends it asks for [`Fetch::urgent`].
+    /// A reader waits for a guess: the request to make urgent; before it has a name, its sender
+    /// asks for [`Fetch::urgent`].
     pub(crate) fn want(&self) -> Option<RequestId> {
         self.ahead_bytes?;
         self.wanted.store(true, Ordering::SeqCst);

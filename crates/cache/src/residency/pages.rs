@@ -8,23 +8,22 @@
 //! ```
 //!
 //! A key is the number of the object and of the page in it. A page comes into the table before its
-//! bytes do: `valid` says which units are there, and [`FULL`] that all are. A thread that fetches
-//! has a pin until the bytes have come.
+//! bytes: `valid` says which units are there, [`FULL`] that all are. A fetch has a pin until the
+//! bytes have come.
 //!
-//! What goes along with the name of a page changes under three locks, so that the page is found
-//! before or after: that of insertions, for threads that add pages; that of the fetches into the
-//! frame, for claims; and that of the dirty set, for threads that take [`DIRTY`] away.
+//! A page's name moves under three locks: that of insertions, for threads that add pages; that of
+//! fetches into the frame, for claims; and that of the dirty set, for threads that take [`DIRTY`]
+//! away.
 //!
 //! # Objects
 //!
-//! **Problem.** To find the pages of a range in the table costs the length of the range, or the
-//! size of the cache. A client that purges 50,000 small files can afford neither.
+//! **Problem.** To find a range's pages in the table costs its length, or the cache's size. Who
+//! purges 50,000 small files can afford neither.
 //!
 //! **Rule.** An object that is one of many lists its pages (its number says so). A page is counted
-//! from before it comes into the table until after it has left: its name may be given anew in
-//! between. A device alone in its store, which has most of the frames and is seldom purged, has no
-//! list: every frame is looked at, while no page changes its frame. The number that is free for
-//! longest is given out first.
+//! from before it comes into the table until after it has left. A device alone in its store, seldom
+//! purged, has no list: every frame is looked at, while no page changes its frame. The number free
+//! for longest is given out first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -136,7 +135,7 @@ impl Pages {
         self.unread_of(before.flags(STREAM)).remove(1);
     }
 
-    /// Where a page that was fetched ahead with these flags is counted.
+    /// Where a page fetched ahead is counted.
     fn unread_of(&self, flags: u64) -> &Tally {
         match flags & STREAM {
             0 => &self.along,
@@ -144,7 +143,7 @@ impl Pages {
         }
     }
 
-    /// Refuses to pin more than half of all pages so: the rest is for readers.
+    /// At most half of all pages: the rest is for readers.
     pub(super) fn pin_for_payload(&self, pages: u64) -> bool {
         let is_granted = self.in_payloads.add(pages) <= u64::from(self.arena.frames() / 2);
         if !is_granted {
@@ -214,7 +213,7 @@ impl Pages {
             if let Some(made) = self.make(key, frame, arrival, flags) {
                 break made;
             }
-            // Another thread made it and is writing to it: waits for that, without a lock.
+            // Another thread is writing to it: waits without a lock.
             if let Some(page) = self.find(key) {
                 break Some(page);
             }
@@ -256,7 +255,7 @@ impl Pages {
         }))
     }
 
-    /// Adds a page with these valid units, pinned once. The caller has the lock of insertions.
+    /// The page is pinned once. The caller has the lock of insertions.
     pub(super) fn insert(
         &self,
         key: u64,
@@ -286,8 +285,8 @@ impl Pages {
     }
 
     /// Gives the name of a page that is being written to its copy, pinned and being written too.
-    /// The caller has the page's lock and a pin; `lock_dirty` takes that of the dirty set. `None`:
-    /// there is no slot, nothing has changed, and the frame of the copy is free.
+    /// The caller has the page's lock and a pin; `lock_dirty` takes the dirty set's. `None`: no
+    /// slot, nothing changed, and the copy's frame is free.
     pub(crate) fn detach<L>(
         &self,
         key: u64,
@@ -547,7 +546,7 @@ impl Pages {
     }
 
     /// Bytes that may be fetched ahead now: in flight, an eighth of the cache; unread, what is free
-    /// and the share of streams. Of more, some would go before it is read.
+    /// and the share of streams.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;
@@ -557,8 +556,8 @@ impl Pages {
         in_flight.min((share + free).saturating_sub(unread))
     }
 
-    /// What may come along with reads at random, while nothing is fetched ahead: at most half of
-    /// the cache with what came so and was not read.
+    /// What random reads may bring along while nothing is fetched ahead: at most half of the cache,
+    /// with what is unread of it.
     pub(crate) fn spare_bytes(&self) -> u64 {
         if self.in_flight.ahead_bytes() > 0 {
             return 0;
@@ -609,13 +608,13 @@ pub(crate) type Streams = Mutex<Adaptive>;
 
 /// The bit of the number of an object whose pages are listed.
 pub(crate) const LISTED: u32 = 1 << 31;
-/// So many objects have places of their own, of so many bytes, for the policy of read-ahead.
+/// So many objects have places of their own, of so many bytes, for read-ahead.
 const SEEN_BITS: u32 = 15;
 pub(crate) const SEEN_BYTES: u64 = 1 << 48;
 pub(crate) const SEEN_FROM_BYTES_MAX: u64 = SEEN_BYTES << SEEN_BITS;
 
-/// Where the policy of read-ahead, which knows one address space, sees the first byte of an object.
-/// Of more than 32,768 objects some share a place, which costs a guess.
+/// Where read-ahead, in its one address space, sees the first byte of an object. Of more than
+/// 32,768 objects some share a place, which costs a guess.
 pub(crate) fn seen_from(number: u32) -> u64 {
     match number & LISTED {
         0 => 0,
@@ -675,7 +674,6 @@ impl Objects {
         self.numbers.lock().free.push_back(number & !LISTED);
     }
 
-    /// A page was fetched ahead and never read.
     pub(crate) fn wasted(&self, key: u64) {
         let number = object_of(key);
         let known = self.known.lock(number.into());

@@ -1,4 +1,4 @@
-//! Pins: while a thread, a caller or a request has one, the page keeps its frame and its bytes.
+//! Pins: a pinned page keeps its frame and its bytes.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::page::{Layout, Part};
 use crate::residency::pages::{Found, Pages};
 use crate::table::{Pinned, SlotIndex};
 
-/// The pages of one object. They go when the last user of the object and the last pin are gone.
+/// The pages of one object, until its last user and the last pin are gone.
 pub(crate) struct OwnPages {
     pages: Arc<Pages>,
     layout: Layout,
@@ -152,8 +152,7 @@ impl<'a> PinnedPage<'a> {
         }
     }
 
-    /// Where the bytes begin in the memory of the cache and in [its
-    /// file](crate::Cache::memory_file).
+    /// Of the bytes in [the memory's file](crate::Cache::memory_file).
     #[must_use]
     pub fn memory_offset(&self) -> u64 {
         u64::from(self.frame.0) * PAGE_BYTES as u64 + u64::from(self.start)
@@ -178,7 +177,7 @@ impl Drop for PinnedPage<'_> {
     }
 }
 
-/// Shared by the pages of one payload, so that each touches nothing else that threads share.
+/// Of one payload, so that its pages touch nothing else that threads share.
 pub(crate) struct PinLease {
     own: Arc<OwnPages>,
     pages: u64,

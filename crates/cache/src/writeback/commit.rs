@@ -1,27 +1,27 @@
-//! Commits: what was written before is durable afterwards, or its writer sees an error.
+//! Commits: what was written is durable, or its writer sees an error.
 //!
 //! ```text
 //!   commit ──> tag ──> submit, wait ──> flush, shared by all that wait ──> answered
 //!               │ all that is dirty now; what comes later does not count
 //! ```
 //!
-//! **Group flush.** A flush covers every write that was complete before it; all that wait share it,
-//! or the next one. A single write with nothing else to be made durable is sent as a durable write.
+//! **Group flush.** A flush covers every write complete before it; all that wait share it, or the
+//! next one. A single write, with nothing else to make durable, is sent as a durable write.
 //!
 //! **Replay.** A device that wants its writes kept ([`pagewell_device::Device::keeps_until_flush`])
-//! may ask for them once more. Then the commit writes and flushes again, with pauses.
+//! may ask for them again. Then the commit writes and flushes again, with pauses.
 //!
-//! **Errors.** A write that fails leaves its bytes dirty, and they are tried again; a commit
-//! returns the failure. When a *flush* fails, any write since the last good one may be gone, and no
-//! later flush says more: commits that needed it, or run meanwhile, fail, and the loss epoch
-//! changes. What memory still has of those bytes becomes dirty again, as room allows; commits of
-//! the rest fail, until it is written anew.
+//! **Errors.** A failed write leaves its bytes dirty, to be tried again; a commit returns the
+//! failure. When a *flush* fails, any write since the last good one may be gone, and no later flush
+//! says more: commits that needed it, or run meanwhile, fail, and the loss epoch changes. What
+//! memory has of those bytes becomes dirty again, as room allows; commits of the rest fail, until
+//! it is written anew.
 //!
 //! **Close.** The last user of a device commits it. What cannot be written then is lost and logged.
-//! All objects of a store are given up together, when the store has taken nothing for too long.
+//! A store's objects are given up together, when it has taken nothing for too long.
 //!
-//! **Known weakness.** Of writes that fail only the last error is kept: a commit may name that of
-//! another range, with its offset.
+//! **Known weakness.** Of failed writes only the last error is kept: a commit may name that of
+//! another range.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,7 +38,7 @@ use crate::writeback::flush::Flushes;
 use crate::writeback::submit::Submitter;
 use crate::{Error, Result};
 
-/// So often a commit writes again: for a minute, about.
+/// About a minute.
 const REPLAYS_MAX: u32 = 64;
 const REPLAY_PAUSE: Duration = Duration::from_millis(10);
 const REPLAY_DOUBLINGS: u32 = 7;
@@ -116,7 +116,7 @@ impl<'a> Commit<'a> {
         let mut result = Ok(());
         for attempt in 0..REPLAYS_MAX {
             result = self.once();
-            // Other errors are reported. The device that says so may be a part of this one.
+            // The device that says so may be a part of this one.
             let Err(Error::Lost { reason, .. }) = &result else {
                 break;
             };
@@ -140,7 +140,7 @@ impl<'a> Commit<'a> {
     fn once(&self) -> Result<()> {
         let (losses, replays) = self.settled();
         let written = self.write_all(self.extent);
-        // Also when other bytes could not be written: what is lost is worse.
+        // Even if bytes could not be written: what is lost is worse.
         let is_over = || self.is_over();
         let durable = self
             .flushes
@@ -158,9 +158,8 @@ impl<'a> Commit<'a> {
         Ok(())
     }
 
-    /// Makes dirty again what memory has of what was lost of the range; where there is no room,
-    /// what is dirty is written first. How often bytes were lost (`None`: this did not end), and
-    /// replayed.
+    /// Makes dirty again what memory has of lost bytes; without room, what is dirty is written
+    /// first. How often bytes were lost (`None`: this did not end), and replayed.
     fn settled(&self) -> (Option<u64>, u64) {
         let (extent, patience) = (self.extent, self.patience);
         let all = self.submitter.own().layout().all();
@@ -176,7 +175,7 @@ impl<'a> Commit<'a> {
             let before = std::mem::replace(&mut left, unrecovered.bytes());
             let replays = dirty.unflushed.replays();
             drop(dirty);
-            // As long as it becomes less than ever: what is lost anew meanwhile might never end.
+            // As long as it becomes less than ever: new losses might never end.
             if left < least {
                 (least, since) = (left, Instant::now());
             } else if since.elapsed() >= patience || self.is_over() {
@@ -193,7 +192,7 @@ impl<'a> Commit<'a> {
     }
 
     /// Waits until all that is dirty now is written. While the device takes anything, a commit
-    /// gives up only when it stands still and its own request is out for that long.
+    /// gives up only when its own request stands still for that long.
     fn write_all(&self, extent: Extent) -> Result<()> {
         let patience = self.patience;
         let mut dirty = self.dirty.lock();
@@ -267,7 +266,7 @@ impl Submitter {
         }
     }
 
-    /// Gives up what is left when the store has taken nothing for so long; how many bytes.
+    /// The bytes given up.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
         let closing = Closing::new(self.dirty().store(), patience);
         let committed = Commit::new(self, self.own().layout().all(), Some(&closing)).run();

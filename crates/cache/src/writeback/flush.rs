@@ -1,14 +1,13 @@
-//! Flushes: one at a time for an object, shared by all that wait, begun by them or by the flusher.
+//! Flushes: one at a time for an object, shared by all that wait.
 //!
-//! A thread that waits for a flush does what follows its answer; where none waits, the flusher
-//! does. An ordinary device has the bytes, which may be gone when a flush fails (see
-//! [`crate::writeback::commit`]). Of one that [wants them
-//! kept](pagewell_device::Device::keeps_until_flush) memory has all until the flush, and a failure
-//! costs writing again; so that memory does not fill up, the policy says when to flush.
-//! **Known weaknesses**, of ordinary devices. A flush that was given up and is good in the end
-//! changes nothing: what memory has not of it stays lost. A write at the device while a flush fails
-//! is trusted when it succeeds, and so is what was read between its write and the failed flush.
-//! When 65,536 ranges and more are lost, they become one, with the bytes between them.
+//! A thread that waits for a flush does what follows its answer; without one, the flusher does.
+//! What an ordinary device took may be gone when a flush fails (see [`crate::writeback::commit`]).
+//! Of one that [wants it kept](pagewell_device::Device::keeps_until_flush) memory has all until the
+//! flush, and a failure costs writing again; the policy says when to flush.
+//! **Known weaknesses**, of ordinary devices. A flush given up that is good in the end changes
+//! nothing: what memory has not stays lost. A write at the device while a flush fails is trusted
+//! when it succeeds, and so is what was read between its write and the failed flush. When 65,536
+//! ranges and more are lost, they become one, with the bytes between them.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -137,8 +136,8 @@ impl Flushes {
         }
     }
 
-    /// A flush that was given up has failed. The device reports an error once, so a flush at the
-    /// device may be good though what it covers is lost.
+    /// The device reports an error once, so a flush at the device may be good though what it covers
+    /// is lost.
     fn failed_late(&self, dirty: &mut Dirty, error: DeviceError) {
         CACHE_FLUSH_ERRORS.add(1);
         let mut spans = dirty.unflushed.take_written();
@@ -161,7 +160,7 @@ impl Flushes {
         self.dirty().store().flusher().wake();
     }
 
-    /// Ends a flush that is over, and makes dirty again, of what was lost, what there is room for.
+    /// Ends a flush that is over, and makes lost bytes dirty again, as room allows.
     pub(crate) fn settle(&self) {
         let mut dirty = self.dirty().lock();
         let ended = self.end_flush(&mut dirty);
@@ -208,8 +207,7 @@ impl Flushes {
         Some(answer)
     }
 
-    /// The device may say so at any time, and making bytes dirty again takes locks: that is left to
-    /// threads that settle.
+    /// Making bytes dirty again takes locks: that is left to threads that settle.
     fn flush_failed(&self, dirty: &mut Dirty, mut spans: Spans, error: DeviceError) {
         if self.keeps {
             let is_replay = matches!(error, DeviceError::Replay { .. });
@@ -219,7 +217,7 @@ impl Flushes {
                 return;
             }
         } else {
-            // What was written anew goes to the device in any case; on its way it may be lost too.
+            // What was written anew goes to the device anyway; on its way it may be lost too.
             for (start, end) in spans.clone().iter() {
                 let written = dirty.policy.dirty_in(Extent::of((start, end)));
                 let is_at_device = |extent: &Extent| {
@@ -236,8 +234,7 @@ impl Flushes {
         self.dirty().lose();
     }
 
-    /// Makes dirty again what memory has of what was lost, below the hard limit; whether it got
-    /// further.
+    /// Makes lost bytes dirty again, below the hard limit; whether it got further.
     fn write_again(&self) -> bool {
         let mut has_changed = false;
         loop {

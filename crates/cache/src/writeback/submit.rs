@@ -1,4 +1,4 @@
-//! The submit loop: what the policy chooses, on its way to the device.
+//! The submit loop.
 //!
 //! ```text
 //!   submit ──> choose ──> stage ──> queue (elevator) ──> device ──> ended ──┐
@@ -6,20 +6,18 @@
 //!     └──────────┴──────────────────── something may go now <──────────────┘
 //! ```
 //!
-//! Any thread with a reason submits, one at a time for an object, so that what was copied first is
-//! queued first; a thread that comes meanwhile leaves it to that one, for a bounded number of
-//! rounds.
+//! Any thread submits, one at a time for an object, so that what was copied first is queued first;
+//! others leave it to that one, for a bounded number of rounds.
 //!
-//! **Staging.** The bytes are copied under the lock of each page, so no part of a write is sent
-//! alone. The policy limits how much; large buffers are kept for the next request, as fresh memory
-//! costs more than the copy.
+//! **Staging.** Bytes are copied under each page's lock, so no part of a write is sent alone. Large
+//! buffers are kept, as fresh memory costs more than the copy.
 //!
-//! **Whole blocks.** Where dirty bytes end inside a block, the write is widened to its ends if the
-//! rest is in memory, and waits for a [fetch](crate::read::claim) of the rest if not.
+//! **Whole blocks.** Where dirty bytes end inside a block, the write is widened to its ends, after
+//! a [fetch](crate::read::claim) of what is not in memory.
 //!
 //! **Order.** Two writes of one block are never at the device at a time: the elevator, or a request
-//! that is made again, could bring the older one last. No read passes a write: what is dirty or
-//! under write-back is in memory, and fills leave its bytes alone.
+//! made again, could bring the older one last. No read passes a write: its bytes are in memory, and
+//! fills leave them alone.
 
 use std::sync::Arc;
 
@@ -37,7 +35,7 @@ use crate::residency::pins::OwnPages;
 use crate::sync::Mutex;
 use crate::writeback::flush::Flushes;
 
-/// A thread in the loop goes round so often; then the flusher does, which sees to other objects.
+/// Rounds of a thread before the flusher takes over.
 const ROUNDS_MAX: u32 = 8;
 
 /// On a panic: lets others submit, and gives back what was chosen.
@@ -128,7 +126,7 @@ impl Submitter {
         }
     }
 
-    /// All that may go now; and whether it is a single write for a commit, durable by itself.
+    /// All that may go now; whether it is a single write for a commit, durable by itself.
     pub(super) fn choose(&self) -> (Vec<Write>, bool) {
         let now = self.dirty().now();
         let mut dirty = self.dirty().lock();
@@ -146,7 +144,7 @@ impl Submitter {
                 dirty.sends.postpone(one);
                 continue;
             }
-            // When a fetch of another thread failed, this write has one of its own made.
+            // After another thread's failed fetch, this write makes its own.
             let mut ours = one.fetches.ours.iter();
             if let Some(error) = ours.find_map(|fetch| fetch.outcome()?.err()) {
                 CACHE_WRITE_ERRORS.add(1);
