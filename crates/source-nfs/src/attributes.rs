@@ -1,15 +1,14 @@
-//! What is believed of an object's attributes: for how long, whether a change of them was ours, and
-//! how long a file is that was written here.
+//! What is believed of an object's attributes: for how long, whether a change was ours, and the
+//! length of a file that was written here.
 //!
 //! # How long attributes are believed
 //!
-//! **Problem.** A server of NFSv3 reports no changes by itself. Asking each time costs a round trip
-//! for each look; never asking shows old state.
+//! **Problem.** A server of NFSv3 reports no changes by itself. Asking costs a round trip for each
+//! look; never asking shows old state.
 //!
 //! **Rule.** What has not changed for long is unlikely to change now. Attributes are believed for a
-//! tenth of the time since the last change of the data, within a minimum and a maximum, one pair
-//! for files and one for directories (the options `acregmin`, `acregmax`, `acdirmin` and `acdirmax`
-//! of all clients). An open asks anyway.
+//! tenth of the time since the last change of the data, within bounds (the options `acregmin`,
+//! `acregmax`, `acdirmin` and `acdirmax` of all clients). An open asks anyway.
 //!
 //! ```text
 //!   believed
@@ -21,52 +20,52 @@
 //! ```
 //!
 //! **Known weakness.** The time since the change is the difference of the client's and the server's
-//! clocks. A wrong one shortens or lengthens ages, within the two bounds.
+//! clocks; a wrong one changes ages, within the bounds.
 //!
 //! # Whether a change was ours: weak cache consistency (RFC 1813 section 2.6)
 //!
 //! **Problem.** What is cached of an object belongs to one state of it, identified by size and two
 //! times. When these change, either a call of ours did it, and the cache is right, or another
-//! client, and the cache is wrong. Each answer reports the states before and after its call; but
-//! calls overlap, answers come in any order, and some servers report less.
+//! client. Each answer reports the states before and after its call; but calls overlap, answers
+//! come in any order, and some servers report less.
 //!
-//! **Rule.** The calls that are on their way together are a *burst*. Each answer is an edge from
-//! the state before to the state after. What edges reach from the known state is ours:
+//! **Rule.** Calls that are on their way together are a *burst*. Each answer is an edge between two
+//! states. What edges reach from the known state is ours:
 //!
 //! ```text
 //!   known ──w1──> s1 ──w2──> s2 ──w3──> s3      all ours, in whatever order w1 w2 w3 answer
 //!   known ──w1──> s1    x1 ──w2──> x2           x1 is not: another client wrote in between
 //! ```
 //!
-//! An edge that is still loose when the last call of the burst has been answered means that another
-//! client changed the object. So does a state that another call has seen meanwhile (`x1`, reported
-//! by a READ) and that no edge reaches. The known state is then the newest of all.
+//! An edge that is loose at the end of the burst means that another client changed the object. So
+//! does a state that another call has seen meanwhile (`x1`, reported by a READ) and that no edge
+//! reaches. The known state is then the newest of all.
 //!
-//! An edge without its beginning leaves open whether another client was there before it. So does an
-//! edge without its end, for the next state that is reported. Both verdicts are *unknown*, and
-//! their cost depends on the object (`node.rs`): a directory is listed again, since new names of
-//! others would never be seen; a file's data is read again after its next open.
+//! An edge without its beginning leaves open whether another client was there before it; one
+//! without its end, for the next reported state. Both verdicts are *unknown*, and their cost
+//! depends on the object (`node.rs`): a directory is listed again, as new names would never be
+//! seen; a file's data is read again after its next open.
 //!
-//! A call that changes another object's time of change (RENAME, LINK, REMOVE) does not report that:
-//! the object is *excused* for its next change of that time alone.
+//! RENAME, LINK and REMOVE change another object's time of change without a report: the object is
+//! *excused* for its next change of that time alone.
 //!
 //! The state that follows explains one that was seen during a write, with the later times and a
 //! part of the length.
 //!
-//! **Known weaknesses.** A slow clock of the server gives two states the same times; another
-//! client's change within the same tick that keeps the size is not seen. A server that looks at the
-//! attributes after later calls have gone on never reports some states; an edge stays loose, and
-//! data is read again for nothing. A server that reports a state before the call which others may
-//! have changed until the call (RFC 1813 section 2.6 forbids it) hides their changes.
+//! **Known weaknesses.** Another client's change within one tick of the server's clock that keeps
+//! the size is not seen. A server that looks at attributes after later calls have gone on never
+//! reports some states; an edge stays loose, and data is read again for nothing. A server that
+//! reports a state before the call which others may have changed until the call (RFC 1813 section
+//! 2.6 forbids it) hides their changes.
 //!
 //! # How long a file is, and whether all of it is safe at the server
 //!
-//! **Problem.** A server that crashes forgets what was written and not committed. Its file is then
-//! shorter, until that is written again. A program that learns that length appends in the middle of
-//! what it has written.
+//! **Problem.** A server that crashes forgets what was not committed. Its file is then shorter,
+//! until that is written again, and a program that learns that length appends in the middle of what
+//! it has written.
 //!
-//! **Rule.** There are two lengths: the server's, which decides what must be asked for, and the end
-//! of what was written here since everything was committed. Programs see the larger.
+//! **Rule.** Of the server's length, which decides what must be asked for, and the end of what was
+//! written here since everything was committed, programs see the larger.
 //!
 //! ```text
 //!   written here            ├──────── uncommitted_end
@@ -76,8 +75,8 @@
 //! ```
 //!
 //! A server whose file is shorter than what it has taken has forgotten data, or another client has
-//! cut the file off. A commit decides: what was forgotten is written again, and afterwards the
-//! server's length is right in both cases.
+//! cut the file off. A commit writes again what was forgotten; then the server's length is right in
+//! both cases.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -234,8 +233,8 @@ impl Consistency {
         self.in_flight += 1;
     }
 
-    /// A call was answered, with these states as far as reported. What is not `Ours` comes at most
-    /// once in a burst, at its end.
+    /// A call was answered, with these states as far as reported. What is not `Ours` comes only at
+    /// the end of a burst.
     pub(super) fn end(
         &mut self,
         before: Option<WccAttributes>,

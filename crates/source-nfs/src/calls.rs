@@ -1,4 +1,4 @@
-//! What all calls to the server have in common, and what their answers mean to callers.
+//! What all calls to the server have in common.
 //!
 //! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles: without end, or
 //! on a soft mount for the time of its patience.
@@ -87,8 +87,8 @@ impl Calls {
         may_wait(call)
     }
 
-    /// Makes a call and waits for its answer. A server without the procedure counts as one that
-    /// does not support the call.
+    /// Makes a call and waits for its answer. A missing procedure is a call that the server does
+    /// not support.
     pub(super) fn ask<T, F: Default>(
         &self,
         call: &Call<'_>,
@@ -112,8 +112,7 @@ impl Calls {
                 },
                 answer => answer.map_err(|error| self.failure(&error))?,
             };
-            // An earlier attempt may have been done: its answer was lost, and the server was not
-            // ready for the next.
+            // An earlier attempt, whose answer was lost, may have been done.
             was_resent |= answer.resent;
             if matches!(&answer.value, Err(failure) if failure.status == Status::Jukebox)
                 && let Some(pause) = patience.next()

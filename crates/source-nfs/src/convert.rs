@@ -41,9 +41,8 @@ pub(super) fn error(status: Status) -> Error {
     }
 }
 
-/// The error of a call that names its object by the handle alone. No name can be missing: a server
-/// that finds files by path says so of one that was moved or removed, and its name must be looked
-/// up again, as for any stale handle.
+/// The error of a call without a name: a server that finds files by path reports a missing name for
+/// one that was moved or removed, which is a stale handle.
 pub(super) fn error_of_object(status: Status) -> Error {
     match status {
         Status::NotFound => Error::Stale,
@@ -95,8 +94,7 @@ pub(super) fn wcc(from: nfs3::WccAttributes) -> WccAttributes {
 }
 
 /// The number of an object for programs. A mount is one file system to them; the server may show
-/// several in it, whose numbers may be equal: a hash of the other file system's number moves its
-/// objects' numbers.
+/// several in it, with equal numbers: a hash of the other file system's number moves these.
 pub(super) fn file_id((filesystem_id, file_id): (u64, u64), mounted: u64) -> u64 {
     if filesystem_id == mounted {
         return file_id;

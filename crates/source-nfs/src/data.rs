@@ -1,7 +1,7 @@
 //! Reading and writing files, through the cache.
 //!
-//! **Problem.** No byte may be written between the commit of data and its discard. But a server may
-//! take minutes for a READ, and no other call is to wait for that.
+//! **Problem.** No byte may be written between the commit of data and its discard; but no call is
+//! to wait for a READ, which may take a server minutes.
 //!
 //! **Rule.**
 //!
@@ -11,11 +11,11 @@
 //! | a write | the file's data, shared | its bytes are not discarded unwritten |
 //! | discarding, cutting off | the file's data, alone | no thread writes in between |
 //!
-//! Reads go on during a discard: what is on its way then does not come into memory any more
+//! What is read during a discard does not come into memory
 //! ([`pagewell_cache::CachedObject::discard`]), so that a later reader asks the server.
 //!
-//! What is discarded was committed before: pages with bytes that are not safe at the server never
-//! leave the cache. `writers.rs` says for which user data is written, and which user gets errors.
+//! What is discarded was committed before. `writers.rs` says for which user data is written, and
+//! which user gets errors.
 
 use std::sync::Arc;
 
@@ -266,8 +266,7 @@ impl Data {
         })
     }
 
-    /// Changes whenever something written to a file (without `id`: to any) may have been lost; a
-    /// refused write of another file is no loss of this one.
+    /// Changes whenever something written to a file (without `id`: to any) may have been lost.
     pub(super) fn write_verifier(&self, id: Option<&FileId>) -> [u8; 8] {
         self.verifier_after(id.map_or(0, |id| self.objects.node(id).lock().losses()))
     }
@@ -367,9 +366,9 @@ impl Data {
 
     /// [`pagewell_fs::FileSystem::set_attributes`].
     ///
-    /// What was written before is made safe first: written later, or again because the server has
-    /// forgotten it, it would make the file longer, or its times newer, than asked for, take
-    /// set-user-id away again, or be refused to a user that has lost the permission.
+    /// What was written before is made safe first: written later, or again, it would make the file
+    /// longer, or its times newer, than asked for, take set-user-id away, or be refused to a user
+    /// that has lost the permission.
     pub(super) fn set_attributes(
         &self,
         call: &Call<'_>,

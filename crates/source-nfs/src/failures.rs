@@ -28,9 +28,9 @@ impl Failures {
         }
     }
 
-    /// Whether anything is left to do for a user: refused data may be cached, or a failure is
-    /// unreported. The last user also gets other users' failures, and the first user without one
-    /// gets that of users that are not known any more.
+    /// Whether refused data may be cached, or a failure is unreported to a user. The last user also
+    /// gets other users' failures, and the first without one that of users that are not known any
+    /// more.
     pub(super) fn concern(&self, user: &Credentials, is_last: bool) -> bool {
         self.is_cached
             || self.of_others.is_some()

@@ -1,4 +1,4 @@
-//! A mounted export as a [`FileSystem`]: its parts, and what each of them answers.
+//! A mounted export as a [`FileSystem`], and its parts.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ impl std::fmt::Debug for NfsFileSystem {
     }
 }
 
-/// Methods about one object that a part has by the same name: called again when the object is the
-/// root and was stale.
+/// Methods that a part has by the same name: called again when the object is the root and was
+/// stale.
 macro_rules! with_root {
     ($($part:ident.$method:ident($id:ident $(, $argument:ident: $type:ty)*) -> $done:ty;)+) => {
         $(fn $method(&self, call: &Call<'_>, $id: &FileId, $($argument: $type),*) -> Result<$done> {

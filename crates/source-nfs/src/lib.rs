@@ -5,21 +5,21 @@
 //!        └──> CachedObject ──> RemoteFile ──> READ, WRITE, COMMIT ────┘
 //! ```
 //!
-//! Data goes through the page cache, with its read-ahead and write-behind: a mount is one store,
-//! and each file whose data was read or written one object of it (`remote/`: the calls for a
-//! request). Names and attributes are remembered as long as they are believed; weak cache
-//! consistency shows which changes at the server were our own (`attributes.rs`).
+//! Data goes through the page cache: a mount is one store, and each file whose data was read or
+//! written one object of it (`remote/`: the calls for a request). Names and attributes are
+//! remembered as long as they are believed; weak cache consistency shows which changes were our own
+//! (`attributes.rs`).
 //!
 //! **Promised to programs.** What was written and closed is seen by programs that open the file
-//! later, on any client (close-to-open). What was written and not committed survives a restart of
-//! the server, not of this program, as the cache keeps it until it is committed. Errors of writes
-//! are reported once, to the next write, commit or close by the user that wrote (`writers.rs`). A
-//! file that is removed while it is open here stays until it is closed (`silly.rs`).
+//! later, on any client (close-to-open). What was not committed survives a restart of the server,
+//! not of this program. Errors of writes are reported once, to the next write, commit or close by
+//! the user that wrote (`writers.rs`). A file that is removed while it is open here stays until it
+//! is closed (`silly.rs`).
 //!
 //! **Not promised.** There are no locks. Two clients that write to one file at the same time see
-//! what each wrote, byte by byte, in no order. Attributes of a file with unwritten data wait for
-//! its writes. A name that another client makes or removes is seen when the directory's attributes
-//! are next asked for, within a minute at most.
+//! each other's bytes in no order. Attributes of a file with unwritten data wait for its writes. A
+//! name that another client makes or removes is seen when the directory's attributes are next asked
+//! for, within a minute at most.
 //!
 //! Reading order: `url.rs`, `options.rs`; `attributes.rs`, `names.rs`, `node.rs`; `remote/`;
 //! `data.rs`, `writers.rs`, `opening.rs`.

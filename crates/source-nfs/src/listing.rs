@@ -1,28 +1,25 @@
 //! Listings of directories.
 //!
-//! **Problem.** A front takes as many entries as fit into its own answer, and asks again after the
-//! last; the server's page had more, with attributes and handles that will be asked for next.
+//! **Problem.** A front takes as many entries as fit into its own answer; the server's page had
+//! more, with attributes and handles that will be asked for next.
 //!
-//! **Rule.** The pages of a directory are kept, in order, while neither we nor others change it. A
-//! listing goes on in a page that has its last entry. Entries come with attributes only while these
-//! are as good as newly asked: a listing that begins later asks again. Names and objects of a page
-//! are remembered like all others.
+//! **Rule.** The pages of a directory are kept while neither we nor others change it. A listing
+//! goes on in a page that has its last entry. Entries come with attributes only while these are as
+//! good as newly asked. Names and objects of a page are remembered like all others.
 //!
-//! A server without READDIRPLUS is asked with READDIR, and the front then asks for each object.
+//! A server without READDIRPLUS is asked with READDIR.
 //!
-//! Programs and clients expect "." and "..", and some servers list neither. They come first: as on
-//! the server's first page, or our own. Later ones are left out.
+//! Programs and clients expect "." and "..", and some servers list neither. They come first, from
+//! the server's first page or our own; later ones are left out.
 //!
-//! **Cookies.** While pages are kept, only the cookie of the last entry of a page that is not the
-//! last one returns to the server, and it must be a new one. All others are for fronts, which may
-//! go on after any entry. Some servers give "." or the last entry the cookie 0, which begins the
-//! listing; some give several entries one cookie. An entry that its cookie does not identify gets
-//! one of our own, its position in the listing. When its page is not kept any more, the directory
-//! is listed from its beginning up to there.
+//! **Cookies.** While pages are kept, only the cookie of a page's last entry returns to the server,
+//! and it must be a new one. Fronts may go on after any entry. Some servers give "." or the last
+//! entry the cookie 0, which begins the listing; some give several entries one cookie. An entry
+//! that its cookie does not identify gets one of our own, its position in the listing; without its
+//! page the directory is listed from the beginning up to there.
 //!
-//! A server that refuses its own cookie (BAD_COOKIE) is asked again from the beginning, for as much
-//! as fits into one answer, and so is every other directory of it from then on. A larger directory
-//! cannot be listed.
+//! After a server has refused its own cookie (BAD_COOKIE), each directory of it is asked for from
+//! the beginning, for as much as fits into one answer. A larger directory cannot be listed.
 //!
 //! [`super::pages`] bounds what is kept.
 
@@ -410,9 +407,8 @@ fn own_position(cookie: u64) -> Option<usize> {
         .filter(|_| position >> 32 == 0)
 }
 
-/// Gives cookies of our own to entries that the server's do not identify: 0 is the beginning,
-/// `after` that of the page, `next` its end, and of several with one cookie the first is found.
-/// `position`: entries of the listing before the page.
+/// Gives cookies of our own to entries that the server's do not identify: 0, `after`, `next`, and
+/// all but the first of equal ones. `position`: entries of the listing before the page.
 fn give_own_cookies(
     (after, next): (u64, Option<u64>),
     position: Option<usize>,

@@ -1,10 +1,10 @@
 //! Making objects and names: CREATE, MKDIR, SYMLINK, MKNOD, LINK.
 //!
-//! **Attributes.** A call that makes something sends the mode and nothing else: servers may refuse
-//! more (RFC 1813 sections 3.3.8 to 3.3.11), and some then leave behind what they have made. Owner,
-//! group and times are set afterwards (SETATTR). What the server refuses of these stays as made,
-//! since the object exists; the returned attributes show it. The mode of a symbolic link is never
-//! set: some servers set that of its target.
+//! **Attributes.** A call that makes something sends the mode alone: servers may refuse more (RFC
+//! 1813 sections 3.3.8 to 3.3.11), and some then leave behind what they have made. Owner, group and
+//! times are set afterwards (SETATTR). What the server refuses of these stays as made; the returned
+//! attributes show it. The mode of a symbolic link is never set: some servers set that of its
+//! target.
 //!
 //! **Errors.** A server that reports a failure (IO, SERVERFAULT) may have made the object: see
 //! `naming.rs`.
@@ -383,8 +383,8 @@ impl Maker {
         })
     }
 
-    /// Checks that all of what a call answered with `status` was to make exists: a link with that
-    /// target, or something with the mode, which else is set.
+    /// Checks that what a call answered with `status` was to make exists: a link with that target,
+    /// or something with the mode, which else is set.
     fn check_made(
         &self,
         call: &Call<'_>,

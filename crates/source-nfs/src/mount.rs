@@ -38,8 +38,8 @@ const NAME_BYTES_MAX: u32 = 255;
 const LINKS_MAX: u32 = 32_000;
 /// How long a front may keep what a name means.
 const NAMES_FOR: Duration = Duration::from_secs(1);
-/// How long a front may keep attributes. The kernel asks for them before each read(2), also of
-/// cached pages: to answer each time costs more than the reads.
+/// How long a front may keep attributes. The kernel asks for them before each read(2): to answer
+/// each time costs more than reads of cached pages.
 const ATTRIBUTES_FOR: Duration = Duration::from_secs(1);
 
 /// The server's description of the export.

@@ -1,17 +1,16 @@
 //! What names mean: found, missing, and listed ones.
 //!
-//! **Problem.** A path of five names costs five round trips, each time, when nothing is remembered;
-//! and programs look for missing names more often than for others.
+//! **Problem.** A path of five names costs five round trips when nothing is remembered; and
+//! programs look for missing names more often than for others.
 //!
 //! **Rule.** A name is remembered with the number of changes that others have made to its
-//! directory. While attributes ([`super::attributes`]) report none, that number stays and all the
-//! directory's names are right, found and missing ones; changes of our own are entered. A change by
-//! another client raises the number, which forgets all names of the directory at once. Names are
-//! believed as long as attributes.
+//! directory, as attributes ([`super::attributes`]) report them. A change raises the number, which
+//! forgets all names of the directory at once; changes of our own are entered. Names are believed
+//! as long as attributes.
 //!
 //! Answers are of the past. A name in an answer is remembered when nothing has happened in the
-//! directory since the call was sent, other than the change that the call made. With other changes
-//! of ours on their way their order is unknown, and the name is forgotten.
+//! directory since the call was sent, other than the call's own change. The order of changes that
+//! are on their way together is unknown, so the name is forgotten.
 //!
 //! Listings with attributes fill this memory: programs ask for the names of a page next.
 //!

@@ -1,11 +1,10 @@
 //! Calls that change names of a directory, and their answers when they were sent twice.
 //!
 //! **Problem.** A call whose answer was lost with its connection is sent again. A server that had
-//! done it and does not remember that answers with an error: the name to remove is gone, the name
-//! to make exists.
+//! done it and does not remember that answers with an error.
 //!
-//! **Rule.** To a call that was sent once such an answer is true. To a repeated one it is a doubt,
-//! and the name is looked up: when it means what the call would have made, the call has been done.
+//! **Rule.** To a repeated call such an answer is a doubt, and the name is looked up: when it means
+//! what the call would have made, the call has been done.
 //!
 //! | call | doubtful answer | proof |
 //! |---|---|---|
@@ -14,14 +13,13 @@
 //! | LINK | exists | the linked object |
 //! | MKDIR, SYMLINK, MKNOD, CREATE | exists | an object of that type, with that target |
 //!
-//! Some servers make what they are asked for, fail at its attributes, report the failure and leave
-//! the object. So IO and SERVERFAULT from a call that makes something are doubts even when it was
-//! sent once, with the same proof. All other refusals are true: success reported to a caller
-//! without rights in a directory, for a lock that another client has made there, is worse than any
-//! error.
+//! Some servers make what they are asked for, report a failure at its attributes, and leave the
+//! object. So IO and SERVERFAULT from a call that makes something are doubts even when it was sent
+//! once, with the same proof. All other refusals are true: success reported for a lock that another
+//! client has made is worse than any error.
 //!
-//! Something that was to be made counts as ours only where the name was known to be free when the
-//! call was sent: else it may be older, as the lock of another program.
+//! What was to be made counts as ours only where the name was known to be free when the call was
+//! sent.
 //!
 //! CREATE that must not find the name is sent with a verifier of its own (RFC 1813 section 3.3.8),
 //! by which servers recognise a repeated call: no answer to that is doubtful.
@@ -29,8 +27,7 @@
 //! **Known weaknesses.** When another client made the same since the name was found missing, which
 //! is believed for up to a minute (`acdirmax`), or moved or removed the same between the two calls,
 //! both clients succeed. A caller that did not look at the name before may get "exists", though its
-//! call has made the object. A SETATTR under a guard that was done already answers that the guard
-//! is out of date.
+//! call has made the object. A repeated SETATTR under a guard finds the guard out of date.
 
 use pagewell_fs::{Call, Change, Entry, Error, FileId, FileType, Result};
 use pagewell_sunrpc::nfs3::{DirectoryOperation, Procedure, Reply, Status, WccData};
@@ -115,8 +112,8 @@ impl Namespace {
         Ok((answer, change, since))
     }
 
-    /// Takes a doubtful refusal for success when the object at the name, or none, proves that the
-    /// call has been done; returns that.
+    /// Takes a doubtful refusal for success when the object at the name, or none, proves it;
+    /// returns that.
     pub(super) fn prove(
         &self,
         call: &Call<'_>,

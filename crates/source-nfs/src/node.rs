@@ -1,11 +1,11 @@
-//! One remote object: what is known of it, and what was done to it and not sent to the server yet.
+//! One remote object: what is known of it, and what was not sent to the server yet.
 //!
-//! **Which attributes are the newest.** Answers overtake each other. Each call has a moment, taken
-//! when it is sent, from one clock of the mount; so has each time attributes are believed. A call
-//! that was sent after that moment is newer; one that was on its way then is newer only if its
-//! times say so. Where the server's clock ticks slowly, the larger of two files with equal times
-//! counts as newer. Times can be set to the past: what was on its way when attributes were set, the
-//! length among them, is ignored, whatever it reports.
+//! **Which attributes are the newest.** Answers overtake each other. Calls, when sent, and
+//! attributes, when believed, get a moment from one clock of the mount. A call sent after the
+//! moment of the attributes is newer; one on its way then only if its times say so. As the server's
+//! clock may tick slowly, the larger of two files with equal times counts as newer. Times can be
+//! set to the past: what was on its way when attributes were set, the length among them, is
+//! ignored.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -37,8 +37,8 @@ pub(super) struct Granted {
     until: Instant,
 }
 
-/// What decides about access to an object: its mode, owner and group, and the changes by others,
-/// perhaps of its access control list.
+/// What decides about access: mode, owner and group, and the changes by others, perhaps of an
+/// access control list.
 pub(super) type Rights = ((u32, u32, u32), u64);
 
 #[derive(Clone, Debug)]
@@ -207,8 +207,8 @@ impl Node {
     }
 
     /// The call was answered now, with these states as far as reported. Returns the attributes
-    /// after it, if the answer has reported them and nothing newer is known, or stale as in
-    /// [`Self::look`]; and the stamp.
+    /// after it, if reported and nothing newer is known, or stale as in [`Self::look`]; and the
+    /// stamp.
     pub(super) fn end_change(
         &self,
         before: Option<WccAttributes>,
@@ -334,9 +334,8 @@ impl State {
         known.is_some_and(|(known, _)| known.file_type.is_directory())
     }
 
-    /// Counts what another client may have changed as changed. Not at once, since a program that
-    /// writes and reads would be slowed down by its own writes, but when a program opens the file,
-    /// or belief has ended.
+    /// Counts what another client may have changed as changed. Not at once, as a program's writes
+    /// would slow down its reads, but when a program opens the file, or belief has ended.
     pub(super) fn end_question(&mut self) {
         if std::mem::take(&mut self.is_in_question) {
             self.changed_by_others();
@@ -566,8 +565,8 @@ impl State {
         self.length.is_uncommitted() || self.uncommitted.is_some()
     }
 
-    /// The user that data is read for after this many refusals: the last reader, then the writer,
-    /// as writes of parts of pages need it, then (`None`) the process.
+    /// The user that data is read for after this many refusals: the last reader, the writer (for
+    /// writes of parts of pages), then (`None`) the process.
     pub(super) fn reads_for(&self, refusals: usize) -> Option<&Arc<User>> {
         let users = [&self.reader, &self.writer];
         users.into_iter().flatten().nth(refusals)
@@ -632,8 +631,8 @@ impl State {
         Some((mode_and_owner(attributes), self.changes))
     }
 
-    /// Remembers all that a user may do, asked when the object had these rights, and believed as
-    /// long as the attributes of the answer.
+    /// Remembers all that a user may do, asked when the object had these rights; believed as long
+    /// as attributes.
     pub(super) fn grant(&mut self, credentials: &Credentials, granted: Access, of: Option<Rights>) {
         let (Some(of), Some((_, until))) = (of, self.believed) else {
             return;

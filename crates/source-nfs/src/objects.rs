@@ -1,5 +1,4 @@
-//! The known objects of a mount, and the server's answers about single ones: attributes, access,
-//! targets of symbolic links; and the root.
+//! The known objects of a mount, and the server's answers about single ones.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -244,8 +243,8 @@ impl Objects {
         })
     }
 
-    /// Does `work` with these objects; again when the root is among them, was stale, and has
-    /// another handle now.
+    /// Does `work` with these objects; again when the root is among them and has another handle
+    /// now.
     pub(super) fn with_root<T>(
         &self,
         call: &Call<'_>,
@@ -292,8 +291,8 @@ pub(super) fn refused(node: &Node, status: Status) -> Error {
     convert::error_of_object(status)
 }
 
-/// The known objects. One is forgotten when it was not used for long and nothing depends on it: no
-/// program has it open, none of its data is in memory, and all of its data is safe at the server.
+/// The known objects. One is forgotten when it was not used for long, no program has it open, none
+/// of its data is in memory, and all of it is safe at the server.
 pub(super) struct Files {
     calls: Arc<Calls>,
     nodes: Shards<Generations<CompactId, Arc<Node>>>,
@@ -413,9 +412,8 @@ impl Files {
 ///
 /// **Rule.** There are two maps, the young and the old. What is put in or found goes to the young
 /// one. When that holds half of the limit, the old one is forgotten and the young one becomes old.
-/// So whatever was used within the last half of the limit's insertions is there, at the cost of one
-/// map operation and without lists. What must stay is carried over, and does not count: until the
-/// next time half of the limit has to come anew, so that each is paid for.
+/// So what was used within the last half of the limit's insertions is there, without lists. What
+/// must stay is carried over, and does not count, so that new entries pay for each move.
 ///
 /// ```text
 ///   put, found ──> young ──half full──> old ──half full──> forgotten

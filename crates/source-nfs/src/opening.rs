@@ -1,9 +1,8 @@
-//! Opening and closing: what one program wrote and closed, another that opens it later sees.
+//! Opening and closing: a program that opens a file sees what others wrote and closed.
 //!
-//! An open asks for the attributes, whatever is believed. When they report a change by others, or
-//! one that may be, what is ours is written, and the cached data discarded. A close writes
-//! everything, has it committed, and reports errors; the next open compares with the attributes of
-//! the last answer.
+//! An open asks for the attributes, whatever is believed. When they may report a change by others,
+//! what is ours is written, and the cached data discarded. A close has everything committed, and
+//! reports errors; the next open compares with the attributes of the last answer.
 
 use std::sync::Arc;
 

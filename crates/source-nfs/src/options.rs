@@ -1,6 +1,5 @@
 //! Options of a mount, behind the question mark of a URL or `-o`: each `KEY` or `KEY=VALUE`. An
-//! unknown key is an error that lists the known ones, and no value is bent to fit: a mount that
-//! silently does something else shows it too late.
+//! unknown key is an error that lists the known ones, and no value is bent to fit.
 
 use std::time::Duration;
 
@@ -13,9 +12,9 @@ use super::attributes::Ages;
 /// Bounds of a transfer, in bytes.
 pub(super) const TRANSFER_BYTES_MIN: u32 = 1 << 10;
 pub(super) const TRANSFER_BYTES_MAX: u32 = 1 << 20;
-/// Default connections of a mount; the first large call makes the further ones. With one, a single
-/// thread of the server sends all data and one here receives it; with four, a client that drops
-/// everything is twice as fast (`bare_reader` of `sunrpc`).
+/// Default connections of a mount; the first large call makes the further ones. With four, a client
+/// that drops everything is twice as fast as with one, whose data one thread of each side moves
+/// (`bare_reader` of `sunrpc`).
 const CONNECTIONS: usize = 4;
 /// Of a fixed read-ahead.
 pub(super) const READ_AHEAD_BLOCKS_MAX: u32 = 256;

@@ -1,7 +1,7 @@
 //! Pages of listings, as READDIR brought them, and which of them are kept.
 //!
-//! Few directories have listings kept. Beyond a bound in bytes for all pages of a mount, the
-//! directories that were asked for longest ago lose theirs; of the last one the first pages go.
+//! Beyond a bound for all pages of a mount, the directories that were asked for longest ago lose
+//! theirs; of the last one the first pages go.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -144,8 +144,8 @@ impl Listings {
         })
     }
 
-    /// Keeps a page of a directory in which nothing has happened since its request, and drops
-    /// others beyond the bounds. A first page begins a new listing.
+    /// Keeps a page of a directory in which nothing has happened since its request. A first page
+    /// begins a new listing.
     pub(super) fn keep(&self, directory: &Node, page: &Arc<Page>) {
         let mut listings = self.0.lock();
         if directory.stamp() != page.stamp {

@@ -1,13 +1,12 @@
 //! The root of an export, and what its server calls it now.
 //!
-//! **Problem.** The handles of some servers end with the server. After a restart any other object
-//! is found again by its name; the root has none.
+//! **Problem.** Handles of some servers end with a restart. Other objects are found again by name;
+//! the root has none.
 //!
 //! **Rule.** Inside a mount the root is the identifier that it had at first; on the wire it is the
-//! handle that MNT gave last. When a call about the root is answered with STALE, MNT is asked once,
-//! and the call is repeated if the handle is another one. What was known of the names in the root
-//! is forgotten, as their handles are most likely stale, too. A call that was answered with STALE
-//! was not done, so nothing is done twice.
+//! handle that MNT gave last. When a call about the root is answered with STALE, and so was not
+//! done, MNT is asked once, and the call is repeated if the handle is another one. The names in the
+//! root are forgotten, as their handles are most likely stale, too.
 //!
 //! **Known weakness.** A server that gives an old handle to another object goes unnoticed.
 

@@ -1,11 +1,11 @@
 //! Removing what is still open.
 //!
-//! **Problem.** A program may remove a file that is open, here or elsewhere in this mount, and go
-//! on using it. The server knows of no open files: after REMOVE the handle is stale.
+//! **Problem.** A program may remove a file that is open in this mount, and go on using it. After
+//! REMOVE its handle is stale.
 //!
 //! **Rule.** The last name of an open file is not removed but renamed, to an unused one in the same
-//! directory, which the last close removes. All clients do so, and administrators know the names:
-//! `.nfs`, the number of the file, and a count, in hexadecimal.
+//! directory, which the last close removes, as by all clients: `.nfs`, the number of the file, and
+//! a count, in hexadecimal.
 //!
 //! **Known weaknesses.** The directory cannot be removed while such a file is in it. When the
 //! client dies, the file stays. A file that only another client has open is removed.

@@ -1,4 +1,4 @@
-//! Removing and moving names: REMOVE, RMDIR, RENAME; and what is open when its name goes.
+//! REMOVE, RMDIR, RENAME, and what is open when its name goes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -166,8 +166,8 @@ impl Remover {
         }
     }
 
-    /// A name of it was removed; after the last one its data is forgotten. Bytes that are not at
-    /// the server yet are forgotten only when the server has no such file any more.
+    /// A name of it was removed; after the last one its data is forgotten, unwritten bytes only
+    /// when the server has no such file any more.
     ///
     /// **Known weakness.** What is written just then is lost when another client has just made
     /// another name of it.

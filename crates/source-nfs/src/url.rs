@@ -1,9 +1,8 @@
 //! URLs of exports: `nfs://HOST[:PORT]/EXPORT[?OPTION[&OPTION]...]`.
 //!
 //! The path is that of MOUNT, with its slash; a URL names nothing below an export. `%` and two
-//! hexadecimal digits stand for a byte, an address of IPv6 stands in brackets, with its interface
-//! behind `%25` (RFC 6874) or `%`, and `?` begins [options](super::options). The URLs of libnfs
-//! have the same form.
+//! hexadecimal digits stand for a byte, an address of IPv6 is in brackets, with its interface
+//! behind `%25` (RFC 6874) or `%`. The URLs of libnfs have the same form.
 
 use pagewell_base::line::one_line;
 use pagewell_sunrpc::mount3::PATH_BYTES_MAX;
@@ -117,8 +116,7 @@ fn parse_host(authority: &str, options: &mut NfsOptions) -> Result<String, Parse
     Ok(host)
 }
 
-/// An address of IPv6, and behind `%` the interface of a link-local one. A URL has `%25`; the form
-/// of other programs is taken, too.
+/// An address of IPv6, and behind `%25` or `%` the interface of a link-local one.
 fn parse_ipv6(host: &str) -> Result<String, ParseError> {
     let refused = || ParseError::new(format!("[{host}] is no address of IPv6"));
     let (address, interface) = match host.split_once('%') {

@@ -1,8 +1,7 @@
 //! For which user files are written, and which user gets errors.
 //!
-//! **Problem.** What a program writes leaves later. By then another user may have written to the
-//! same file; the server judges each WRITE by its user, and so may refuse what it would have taken,
-//! or take what it would have refused.
+//! **Problem.** What a program writes leaves later, perhaps after another user has written to the
+//! same file; but the server judges each WRITE by its user.
 //!
 //! **Rule.** Everything of a file that is not safe at the server was written by one user, for which
 //! its WRITEs and COMMITs are made and repeated. Before another user writes, it is committed.
@@ -12,10 +11,10 @@
 //!                                   WRITE, COMMIT as alice; then in memory, as bob
 //! ```
 //!
-//! An error is reported once to the user whose bytes were lost: with the next write, commit or
-//! close. It is reported to another user that is the last to have the file open, as no other will
-//! come: a program may write as one user and close as another. What the server did not take leaves
-//! the cache when any user writes, commits or closes.
+//! An error is reported once to the user whose bytes were lost, with the next write, commit or
+//! close, or to another that is the last to have the file open: a program may write as one user and
+//! close as another. What the server did not take leaves the cache when any user writes, commits or
+//! closes.
 //!
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
 //! of one user are not distinguished, nor users that fail at one file after eight others. After an

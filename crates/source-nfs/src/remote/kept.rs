@@ -1,14 +1,13 @@
 //! Pages of files in the disk tier, behind memory.
 //!
-//! **Which version.** NFSv3 has no tag for one. A page is identified by the server, the handle and
-//! number of its file, its size and both times of change, as they are known now. Nothing is looked
-//! for, or kept, while a call of ours may have changed the file since that report, or has bytes
-//! that are not safe at the server.
+//! **Which version.** NFSv3 has no tag for one. A page is identified by the server, and handle,
+//! number, size and both times of change of its file, as they are known now. Nothing is looked for,
+//! or kept, while a call of ours may have changed the file since that report, or has bytes that are
+//! not safe at the server.
 //!
-//! **What is kept** is what READs brought whose attributes were those known when they were sent: so
-//! the bytes are of that version, as long as each change moves a time. Clocks of servers tick
-//! slowly, and two changes within one tick look alike; so a file that changed within the last
-//! minute is not kept.
+//! **What is kept** is what READs brought whose attributes were those known when they were sent:
+//! the bytes are of that version, if each change moves a time. Two changes within one tick of a
+//! server's clock look alike; so a file that changed within the last minute is not kept.
 //!
 //! **Whole pages.** A missing part of a page is read with the rest of its page.
 //!

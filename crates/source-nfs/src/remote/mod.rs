@@ -5,22 +5,21 @@
 //!   flush of a file ─────────────> what the server has taken as unstable ──> COMMIT
 //! ```
 //!
-//! **Reading.** Bytes behind the server's end of the file are zeros without a call: a file that
-//! grows by appending is never read. Data goes straight to the pages.
+//! **Reading.** Bytes behind the server's end of the file are zeros without a call. Data goes
+//! straight to the pages.
 //!
 //! **Writing.** Unstable, unless the request is durable or the mount is synchronous. The verifier
 //! of the answer is kept with the file. A flush commits the file; another verifier than before
 //! means that the server has forgotten data. The flush then ends with [`DeviceError::Replay`], and
-//! the cache, which keeps pages until a good flush, writes them again. Nothing is lost, and
-//! programs see nothing. Of other files the loss shows at their commit.
+//! the cache, which keeps pages until a good flush, writes them again. Of other files the loss
+//! shows at their commit.
 //!
-//! **Errors.** A write that the server refuses for good will be refused again. Kept dirty, it would
-//! stop all other files of the mount in the end, so it counts as done; the error is kept with the
-//! file for the user that wrote (`writers.rs`), and the file leaves the cache at the next write,
-//! commit or close, so that no program reads what the server does not have.
+//! **Errors.** A write that the server refuses for good, kept dirty, would stop all other files of
+//! the mount in the end, so it counts as done; the error is kept for the user that wrote
+//! (`writers.rs`), and the file leaves the cache at the next write, commit or close, so that no
+//! program reads what the server does not have.
 //!
-//! **Patience.** What the server is not ready for is sent again after a pause, by one thread, which
-//! begins with the first such call. The end of the mount ends all of them.
+//! **Patience.** What the server is not ready for is sent again after a pause, by one thread.
 
 mod kept;
 mod write;
@@ -387,8 +386,8 @@ fn memory_of(request: &Request) -> Vec<BorrowedSlice> {
     slices.collect()
 }
 
-/// Cuts `length` bytes into pieces of at most `most`. Aligned to multiples of `most`, a request of
-/// that length would nearly always cost two calls, as windows of read-ahead end anywhere.
+/// Cuts `length` bytes into pieces of at most `most`. Aligned ones would make nearly each request
+/// of `most` bytes two calls, as windows of read-ahead end anywhere.
 fn pieces(length: usize, most: u32) -> Vec<usize> {
     let most = most as usize;
     let mut lengths = vec![most; length / most];

@@ -1,11 +1,11 @@
 //! WRITE, from pages straight to the server; and COMMIT, of a flushed file, or for a single write.
 //!
-//! **A server without COMMIT** is asked for it once. What it has taken and may forget is then
-//! written again, as after a restart, and from there on each WRITE asks for FILE_SYNC, which needs
-//! no COMMIT. A server that makes no write stable either promises nothing: the write fails.
+//! **A server without COMMIT** is asked for it once. What it may forget is then written again, as
+//! after a restart, and from there on each WRITE asks for FILE_SYNC. Where a server makes no write
+//! stable either, the write fails.
 //!
 //! What a flush covers was complete before it. So its COMMIT takes away the file's record of
-//! unstable writes; writes that are answered meanwhile begin a new one, for the next flush.
+//! unstable writes; later answers begin a new one.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -158,8 +158,7 @@ impl Remote {
             known.differs |= known.verifier != verifier;
         } else {
             // Also across a COMMIT, which takes the record away: pieces of one request may have
-            // been before and after a restart. Each other request is in one record: writes that a
-            // flush has called lost do not make it lose later ones.
+            // been before and after a restart.
             let first = *writing.said.get_or_init(|| verifier);
             state.took_unstable(first, verifier);
             drop(state);
