@@ -1,9 +1,9 @@
 //! The thread that accepts connections.
 //!
-//! It may wait for a slot or a descriptor. Each address has its [share](crate::share) of the slots.
-//! When the share is used up, the longest idle connection is asked to leave: first one of the
-//! address with the most connections, never one of an address with fewer than the newcomer, nor one
-//! with a call or a reply under way. File clients reconnect on their next call.
+//! Each address has its [share](crate::share) of the slots. When the share is used up, the longest
+//! idle connection is asked to leave: first one of the address with the most connections, never one
+//! of an address with fewer than the newcomer, nor one with a call or a reply under way. Clients
+//! reconnect on their next call.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -82,7 +82,7 @@ pub struct Acceptor<P: Program> {
     pub accepted: Vec<(Address, Weak<Connection>)>,
 }
 
-/// Makes the kernel close connections of dead clients after ten minutes, even with data in flight
+/// Closes connections of dead clients after ten minutes, even with data in flight
 /// (TCP_USER_TIMEOUT).
 fn keep_alive(socket: &OwnedFd) -> Result<(), Errno> {
     sockopt::set_tcp_keepidle(socket, ASK_AFTER)?;
@@ -231,8 +231,8 @@ const PARTS: usize = 4;
 
 const CONNECTIONS_MIN: usize = 8;
 
-/// The latest connection number of each address. Only a later connection tells a client that gave
-/// one up from a client that has sent all and waits ([`Connection::is_given_up`]).
+/// The latest connection number of each address: a later one shows that the client gave one up
+/// ([`Connection::is_given_up`]).
 #[derive(Default)]
 pub struct LatestConnections {
     latest: HashMap<IpAddr, Weak<AtomicU64>>,
@@ -257,9 +257,8 @@ impl LatestConnections {
     }
 }
 
-/// How many of `wanted` connections the limit of open files allows. The soft limit, mostly 1,024,
-/// is raised as needed, up to the hard limit. Connections get a quarter, open directories up to
-/// two, files the rest.
+/// How many of `wanted` connections the limit of open files allows; raises the soft limit as
+/// needed. Connections get a quarter, open directories up to two, files the rest.
 #[must_use]
 pub fn connections_max(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);

@@ -1,7 +1,7 @@
 //! The clients of this process, connected or not.
 //!
-//! [`usage`](crate::usage) counts their calls. Counts of past connections are kept for a bounded
-//! number of addresses; the one silent for longest goes first.
+//! Counts of past connections are kept for a bounded number of addresses; the one silent for
+//! longest goes first.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

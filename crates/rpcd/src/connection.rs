@@ -1,5 +1,4 @@
-//! The state of a client connection that all threads share, and the view of the duplicate-request
-//! cache.
+//! The shared state of a client connection, and the view of the duplicate-request cache.
 
 pub mod inbox;
 
@@ -237,8 +236,8 @@ impl Connection {
     }
 
     /// Wakes the reader if it need not pause any more, or waits for the last reply to leave. The
-    /// reader sets a flag, then checks the limits; others change the limited values, then check the
-    /// flag. Without one order of all four (`SeqCst`) both could check too early.
+    /// reader sets a flag, then checks the limits; others change the values, then check the flag.
+    /// Without one order of all four (`SeqCst`) both could check too early.
     fn resume(&self) {
         if self.ending.load(Ordering::SeqCst) && !self.is_busy() {
             self.waker.wake();
@@ -350,9 +349,9 @@ impl Connection {
         let _ = self.ended_at.set(Instant::now());
     }
 
-    /// Whether the client cannot want a change that has not begun. A client that ends its side may
-    /// only wait for replies. It has given up if its address connected again since the last
-    /// receive, as clients do to repeat calls, or after a long time.
+    /// Whether the client cannot want a change that has not begun: it has ended its side, and its
+    /// address connected again since the last receive, as clients do to repeat calls, or a long
+    /// time has gone.
     pub fn is_given_up(&self) -> bool {
         self.is_closed()
             || self.ended_at.get().is_some_and(|at| {
@@ -452,8 +451,8 @@ struct Arrived {
     now: Acknowledged,
     /// When one side ended the connection in order; always valid.
     at_end: Acknowledged,
-    /// These bytes hold all replies of these turns, so that turns count as arrived while later
-    /// replies are in flight.
+    /// These bytes hold all replies of these turns: turns count as arrived while later replies are
+    /// in flight.
     mark: Acknowledged,
 }
 

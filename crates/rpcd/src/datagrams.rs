@@ -1,11 +1,11 @@
 //! Calls over UDP: lock calls of BSD clients, and notices of restarts.
 //!
-//! One thread receives, and answers what does not block. A few threads for each export do the rest;
-//! a share bounds each export's waiting calls. Addresses without an export get no reply: a spoofed
-//! sender learns nothing and reflects nothing.
+//! One thread receives, and answers what does not block; a few threads for each export do the rest.
+//! A share bounds each export's waiting calls. Addresses without an export get no reply: a spoofed
+//! sender reflects nothing.
 //!
-//! Clients accept replies and call-backs only from the address they called. A wildcard socket does
-//! not show it, so the kernel reports it with each datagram (IP_PKTINFO, RFC 3542 section 6.1).
+//! Clients accept replies and call-backs only from the address they called, which the kernel
+//! reports with each datagram (IP_PKTINFO, RFC 3542 section 6.1).
 
 use std::io::{ErrorKind, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};

@@ -58,7 +58,7 @@ pub struct Dispatcher<P: Program> {
     listings: Arc<Pool<Job<P::Pending>>>,
     /// Undecided calls ([`Program::decide`]) and calls for stalled objects, oldest first. A thread
     /// would stall, too; "try later" at once would be repeated hundreds of thousands of times. The
-    /// bytes in flight of each connection bound them.
+    /// connections' bytes in flight bound them.
     deferred: Mutex<Vec<Job<P::Pending>>>,
     /// For undecided calls. Changes under the lock of `deferred`.
     watches_closely: AtomicBool,
@@ -363,8 +363,7 @@ impl<P: Program> Dispatcher<P> {
                     .note_stalled(*call, export, connection.peer.ip(), now);
                 charge.answer();
                 connection.send(&mut batch);
-                // Its thread may never return; the connection's other calls go on. The pool bounds
-                // such threads and their replies.
+                // Its thread may never return; the connection's other calls go on.
                 charge.end();
             }
         }

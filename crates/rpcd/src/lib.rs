@@ -1,5 +1,4 @@
-//! A server's ONC RPC transport: sockets, records, request memory, threads that may block, replies,
-//! rate limits.
+//! A server's ONC RPC transport.
 //!
 //! A [reader](receive::reader) receives bytes; a [receiver](receive::receiver) finds records; the
 //! [`program`], which alone knows their meaning, answers hits at once into a block of

@@ -1,8 +1,7 @@
 //! Rate limits of clients and exports: [`pagewell_policy::limits`] with a clock.
 //!
-//! A throttled connection is not read between two calls until its time comes; its socket fills, and
-//! the client waits, not a thread. The reader has a timer for each and checks again after
-//! [`WAIT_MAX`], as limits and other clients change.
+//! A throttled connection is not read between two calls until its time comes: the client waits, not
+//! a thread. The reader checks again after [`WAIT_MAX`], as limits and other clients change.
 //!
 //! ```text
 //!   reader: call ──> answered here ──> pays calls, and bytes of call and reply

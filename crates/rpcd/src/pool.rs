@@ -1,10 +1,10 @@
 //! The threads that may wait for storage.
 //!
 //! A call that waits for a disk must not delay other calls of its connection, nor a busy client
-//! another, nor a slow export another. Each export has a lane with a fixed number of threads. In a
-//! lane addresses take turns, and at an address its connections. A connection may use three
-//! quarters of the lane, an address seven eighths. Listings, which cost most processor time, have a
-//! pool with fewer threads at a lower priority ([`Pool::low_priority`]).
+//! another, nor a slow export another. Each export has a lane of threads. In a lane addresses take
+//! turns, and at an address its connections. A connection may use three quarters of the lane, an
+//! address seven eighths. Listings, which cost most processor time, have a pool of their own
+//! ([`Pool::low_priority`]).
 //!
 //! ```text
 //!   lane 1 ─┬─ address A ─┬─ connection 1: 200 calls
@@ -15,8 +15,7 @@
 //!
 //! A thread starts when more calls are ready than threads are free. ("Is one free" is not enough: a
 //! woken thread counts as free until it takes its call.) A lane with stalled calls gets up to three
-//! times its threads, so that a dead file does not stop its export; `slow` bounds stalled calls
-//! beyond that.
+//! times its threads, so that a dead file does not stop its export.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,8 +1,8 @@
 //! What answers a server's calls.
 //!
-//! The transport knows nothing above ONC RPC. A [`Program`], one of RPC or several combined, knows
-//! what records mean. It answers on the reader thread, or, where it would block, gives the call's
-//! [class](crate::call::Class), and a pool thread answers.
+//! The transport knows nothing above ONC RPC. A [`Program`], one of RPC or several combined,
+//! answers on the reader thread, or, where it would block, gives the call's
+//! [class](crate::call::Class) for a pool thread.
 //!
 //! ```text
 //!   reader ─ answer(may_block: false) ─┬─ Done

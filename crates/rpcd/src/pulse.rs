@@ -1,9 +1,8 @@
 //! Whether a server still works, for a watchdog.
 //!
-//! One live thread says nothing of the others, and address lists or the sandbox may forbid a call
-//! to itself. So the acceptor and the readers are woken, and the acceptor and one reader must
-//! respond. Not all readers: stalled storage may block some in the kernel, and a restart would take
-//! the other exports down.
+//! Address lists or the sandbox may forbid a call to itself. So the acceptor and the readers are
+//! woken, and the acceptor and one reader must respond. Not all readers: stalled storage may block
+//! some in the kernel, and a restart would take the other exports down.
 //!
 //! Weakness: a reader that hangs alone goes unnoticed.
 

@@ -1,5 +1,5 @@
-//! Refused clients: log lines, and counts by address. Clients can cause any number, so both are
-//! bounded; the address refused longest ago is dropped first.
+//! Refused clients: log lines, and counts by address, both bounded; the address refused longest ago
+//! is dropped first.
 
 use std::collections::VecDeque;
 use std::fmt;

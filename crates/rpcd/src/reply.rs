@@ -2,12 +2,11 @@
 //!
 //! A [`Batch`] has replies that leave together: a block of bytes for small ones, pieces for file
 //! data sent in place. A [`SendQueue`] sends them. Replies of several threads must leave whole,
-//! those ready together with one system call, file data without a copy, and no thread may wait for
-//! a client that does not read.
+//! those ready together with one system call, and no thread may wait for a client that does not
+//! read.
 //!
 //! So a connection has a queue of pieces and a flag "sending". A thread that finds the flag clear
-//! sends, without the lock, until the queue is empty or the socket full; others only append. The
-//! reader continues when epoll says writable.
+//! sends, without the lock, until the queue is empty or the socket full; others only append.
 //!
 //! ```text
 //!   worker A ─┐ append            ┌─ flag clear: I send ──> sendmsg, sendfile ──> socket
@@ -16,8 +15,7 @@
 //! ```
 //!
 //! sendfile(2) ends its segment, however short, and wakes the receiver. So the socket is corked
-//! while pieces follow a file range, and the end of one reply shares a segment with the next head:
-//! two system calls, useless for a single reply.
+//! while pieces follow a file range: two system calls, useless for a single reply.
 
 pub mod file_range;
 pub mod unsent;

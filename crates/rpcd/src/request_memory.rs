@@ -1,13 +1,13 @@
 //! Memory for requests larger than a reader's scratch buffer: one budget, and records that grow
-//! within it. A thousand clients may send hundreds of WRITEs of 1 MiB each; some announce records
-//! that never come, and stalled storage may keep what it has.
+//! within it. A thousand clients may send hundreds of WRITEs of 1 MiB each; some records never
+//! come, and stalled storage keeps what it has.
 //!
 //! # A record
 //!
-//! Four bytes can claim a megabyte, but a real record should lie in one piece, uncopied. Up to
-//! [`BEGINNING_BYTES`] a record has a small, uncounted buffer. Then it gets address space for all
-//! of it and the right to its first [`STEP_BYTES`], and when these are full, to twice as much: it
-//! holds at most twice what has arrived, as untouched memory costs nothing.
+//! Four bytes can claim a megabyte, but a record should lie in one piece, uncopied. Up to
+//! [`BEGINNING_BYTES`] it has a small, uncounted buffer. Then it gets address space for all of it
+//! and the right to its first [`STEP_BYTES`], and when these are full, to twice as much: untouched
+//! memory costs nothing, so it holds at most twice what has arrived.
 //!
 //! ```text
 //!   address space  [########|########|--------|----------------| . . . . . . . . . . ]
@@ -15,28 +15,27 @@
 //! ```
 //!
 //! While others wait for memory a record must be whole in [`WHOLE_WITHIN`], even one that waits
-//! itself, or its connection is closed; an honest client repeats the call on another. A record
-//! whose next step is in the socket has twice the time. The time restarts while the record waits
-//! for its export's storage or for earlier calls.
+//! itself, or its connection is closed; the client repeats the call on another. A record whose next
+//! step is in the socket has twice the time. The time restarts while the record waits for its
+//! export's storage or for earlier calls.
 //!
 //! # The budget
 //!
 //! Each address has its [share](crate::share). Whole records of one export may use at most as much
-//! as is left for others. A connection that wants more is not read (TCP slows the client) and waits
-//! in a queue, oldest record first; a return of memory wakes as many as fit, and passes by records
-//! over their share. A connection that cannot use the memory passes the offer on.
+//! as is left for others. A connection that wants more is not read and waits in a queue, oldest
+//! record first; a return of memory wakes as many as fit, except records over their share. A
+//! connection that cannot use the memory passes the offer on.
 //!
 //! ```text
 //!   [whole, of export A | whole, of B | records that arrive, of each address |   left   ] [first]
 //!    \__ each at most what is left __/                                        24 MiB ^
 //! ```
 //!
-//! Records could all wait for each other, none of them whole. So one of them, the *first*, may
-//! exceed the budget until it is whole. Weakness: many addresses that begin records which never
-//! become whole leave nothing to others for most of the time.
+//! Records could all wait for each other. So one of them, the *first*, may exceed the budget until
+//! it is whole. Weakness: many addresses with records that never become whole leave nothing to
+//! others for most of the time.
 //!
-//! A few freed buffers are kept, as a fresh megabyte costs 256 page faults. A record is charged for
-//! all of a reused buffer.
+//! A few freed buffers are kept, as a fresh megabyte costs 256 page faults, and charged as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

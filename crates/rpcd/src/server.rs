@@ -72,8 +72,8 @@ pub struct Server<P: Program> {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Returns the usual congestion control. An inherited listener is unpaced already: then a new
-/// socket shows it.
+/// Returns the usual congestion control, which a new socket shows if inherited listeners are
+/// unpaced.
 fn begin_all_unpaced(listeners: &[TcpListener]) -> Option<String> {
     let begin = |usual, listener| begin_unpaced(listener).or(usual);
     let usual = listeners.iter().fold(None, begin);

@@ -2,7 +2,7 @@
 //!
 //! A lone client should have nearly everything, but a second one must find something left at once.
 //! Dynamic thresholds do this, as in switches with shared memory: a client may take more while it
-//! has less than [`TIMES_WHAT_IS_LEFT`] times what is left.
+//! has less than [`TIMES_WHAT_IS_LEFT`] times the rest.
 //!
 //! ```text
 //!   clients that take all they can:   1      2      3      10     k

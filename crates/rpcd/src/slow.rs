@@ -1,19 +1,17 @@
 //! Calls that storage stalls: clients repeat them, so that clients wait and not threads.
 //!
-//! A stalled disk or remote store blocks a thread for each call; clients repeat, more threads
-//! block, and soon fast files suffer. A watcher checks the running calls. A *stalled* read gets
-//! "try later" ([`crate::program::Program::later`]); its thread is free when storage responds, and
-//! drops the result. Further calls for the object wait without a thread ([`crate::dispatch`]), then
-//! get the same reply. Changes never get it early, as they may still happen.
+//! Stalled storage blocks a thread for each call, and with repetitions soon all. A watcher checks
+//! the running calls. A *stalled* read gets "try later" ([`crate::program::Program::later`]); its
+//! thread is free when storage responds, and drops the result. Further calls for the object wait
+//! without a thread ([`crate::dispatch`]), then get the same reply. Running changes never get it,
+//! as they may still happen.
 //!
 //! A call is **stalled** when it ran longer than the limit and its export's storage has not moved:
 //! no call that had waited for a while ended there for as long. Slow storage that moves (a DVD with
-//! many readers) gets [`PATIENCE`] times the limit, as a repeated call would queue again. A long
-//! COMMIT stalls only other COMMITs.
+//! many readers) gets [`PATIENCE`] times the limit. A long COMMIT stalls only other COMMITs.
 //!
 //! Storage counts as dead when an export has twice as many stalled calls as a lane has threads (one
-//! file can stall a lane, not more): then every call for it waits and gets that reply, until some
-//! end.
+//! file can stall one lane): then every call for it waits and gets that reply.
 //!
 //! Weakness: until the limit, calls for a dead object do take threads.
 

@@ -1,8 +1,7 @@
 //! Traffic of each client by export, at little cost for a call.
 //!
 //! A batch counts its replies in its thread's memory; its connection takes the counts when it is
-//! sent, under its own lock. [Clients](crate::clients) sum connections on demand; an ended one
-//! leaves its counts to its address.
+//! sent. [Clients](crate::clients) sum connections on demand:
 //!
 //! ```text
 //!   reply ──> Tally of the batch ──> Usage of the connection ──> Clients, when it is looked at

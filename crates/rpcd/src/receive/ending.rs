@@ -2,8 +2,7 @@
 //!
 //! The kernel resets a connection that is closed with unread data, or that gets more; replies in
 //! flight are lost, and the client repeats done calls on the next server. So the server ends its
-//! side first and discards input. The client reads all replies before it sees the end, and repeats
-//! only the rest.
+//! side first and discards input: the client reads all replies before it sees the end.
 //!
 //! Weakness: a client with a round trip over [`END_WITHIN`] is reset.
 

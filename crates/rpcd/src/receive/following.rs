@@ -1,13 +1,13 @@
 //! Moves a reader to the processor where the packets of its connections arrive.
 //!
 //! Under even load the kernel leaves a thread where it last ran, for minutes. Then each call wakes
-//! a reader on another processor, and the data of a local client lies in the wrong caches: four
-//! connections with READs of 64 KiB lost a sixth.
+//! a reader on another processor, without the data in its caches: four connections with READs of 64
+//! KiB lost a sixth.
 //!
 //! Now and then a reader asks where the last packet of its last connection arrived. Twice the same
-//! other processor: it moves there, without staying bound. If the kernel has moved it back by the
-//! next look, that processor was too busy, and the interval doubles. With fewer active readers than
-//! half the processors, client and server do better apart, and no reader moves.
+//! other processor: it moves there, unbound. If the kernel has moved it back by the next look, the
+//! interval doubles. With fewer active readers than half the processors, client and server do
+//! better apart, and no reader moves.
 //!
 //! Weakness: connections of one reader may arrive on several processors.
 
@@ -87,8 +87,8 @@ fn move_to(processor: usize) -> bool {
     if sched_setaffinity(None, &one).is_err() {
         return false;
     }
-    // A set affinity limits a thread even if its control group gets more processors later. So it is
-    // set to all, unless the thread started with fewer.
+    // A set affinity stays when the control group gets more processors later. So it is set to all,
+    // unless the thread started with fewer.
     let is_free = sched_setaffinity(None, &all).is_ok() && sched_getaffinity(None) == Ok(before);
     is_free || sched_setaffinity(None, &before).is_ok()
 }

@@ -1,8 +1,8 @@
 //! The receiving threads.
 //!
-//! Each reader has its own epoll and connections. It answers all hits into one block of replies and
-//! sends that with one system call. A call that would block goes to the pool, with a copy of its
-//! bytes or, if large, with their buffer.
+//! Each reader has its own epoll and connections. It sends the replies to all hits with one system
+//! call. A call that would block goes to the pool, with a copy of its bytes or, if large, with
+//! their buffer.
 //!
 //! ```text
 //!   socket --readv--> [rest of a large record | scratch]
@@ -17,15 +17,14 @@
 //!
 //! Events are edge-triggered, so the hot path needs no epoll_ctl; a connection that is not read dry
 //! stays ready. An idle reader polls before it sleeps where that pays
-//! ([`pagewell_policy::polling`]); with many active, readers follow their packets (`following`).
+//! ([`pagewell_policy::polling`]).
 //!
 //! # Turns
 //!
 //! A client with a hundred connections gets no more of a reader than one with a single one. Each
 //! address has a queue of ready connections; a round takes one from each. Between rounds the reader
-//! looks for events, as a client with one connection sends only after its last reply. For a lone
-//! address, whose looks help none, rounds double, up to [`ALONE_TURNS_MAX`], until another address
-//! is ready.
+//! looks for events. For a lone address rounds double, up to [`ALONE_TURNS_MAX`], until another
+//! address is ready.
 //!
 //! ```text
 //!   ring:  [A] -> [B] -> [C]            a round: A1 B1 C1, then look for events

@@ -1,11 +1,11 @@
 //! The readers of a server, as other threads see them.
 //!
 //! Readers only wait for sockets, so a few keep all processors busy. A connection stays with its
-//! reader, so a new one goes to the least loaded, by recent processor time; it counts as an average
-//! one, and as a little when all are idle, so that idle readers get equal numbers.
+//! reader, so a new one goes to the least loaded, by recent processor time. It counts as an average
+//! one, or when all are idle as a little, so that these get equal numbers.
 //!
-//! Readers write only the number of active ones ([`pagewell_policy::polling`]) for each other, when
-//! their waits turn short or long.
+//! Readers share only the number of active ones ([`pagewell_policy::polling`]), which they write
+//! when their waits turn short or long.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -95,9 +95,9 @@ impl ReaderHandle {
 pub struct Readers(pub Vec<Arc<ReaderHandle>>);
 
 impl Readers {
-    /// Two for each processor: a local client more often has a reader of its own and its processor
-    /// when that sleeps, with the data still in its caches. Four clients with READs of 128 KiB on
-    /// two processors took a fifth less processor time.
+    /// Two for each processor: a local client more often has a reader of its own, with the data
+    /// still in the caches. Four clients with READs of 128 KiB on two processors took a fifth less
+    /// processor time.
     pub fn new(processors: usize) -> Result<Self, Errno> {
         let (at_work, most) = (Arc::default(), (processors / 2).max(1));
         let count = 2 * processors.max(1);

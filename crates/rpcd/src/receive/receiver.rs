@@ -35,8 +35,7 @@ const BLOCK_BYTES_MAX: usize = 128 << 10;
 /// ... and all bytes, including file data.
 const BATCH_BYTES_MAX: usize = 1 << 20;
 
-/// Less of a record is no progress: a client that sends a long one byte by byte must not keep the
-/// memory.
+/// Less of a record is no progress: slow bytes must not keep the memory.
 const PROGRESS_BYTES_MIN: u64 = 16 << 10;
 
 /// Of a receive outside large records: some two hundred small calls.
@@ -272,7 +271,7 @@ impl Receiver {
             return Turn::Again;
         }
         self.leftover = rest.to_vec();
-        // Not `may_read`: a call may have ended meanwhile, and then nothing would wake this reader.
+        // Not `may_read`: a call may have ended meanwhile, and then nothing wakes this reader.
         if self.memory.waits || self.connection.pause() {
             Turn::Idle
         } else {
@@ -425,8 +424,7 @@ impl Receiver {
             .give(assembly, bytes, must_wait, export_of, next)
     }
 
-    /// Skips a record that waits for memory of a stalled export: the client gets "try later", and
-    /// later calls go on.
+    /// Skips a record that waits for memory of a stalled export: the client gets "try later".
     pub fn put_off<P: Program>(&mut self, shared: &Shared<P>) -> bool {
         let full = self.memory.full_export();
         let is_stalled =

@@ -2,19 +2,18 @@
 //!
 //! A READ reply gives its length before the data, and sendfile(2) finds the end of the file while
 //! it sends. Behind the end of a truncated file zeros follow; if storage fails, the connection
-//! ends, and the repeated call gets the error. (Splicing into a pipe first would cost a third
-//! system call each.)
+//! ends, and the repeated call gets the error.
 //!
 //! Reader threads may only send what is in the page cache. cachestat(2) (Linux 6.5) counts pages,
 //! even those that read-ahead has only requested; they arrive in order, so the last one is also
 //! tried with RWF_NOWAIT. Without cachestat (it needs write permission) the first and last page are
-//! tried; a missing page between costs the thread one wait. Pool threads copy from file systems
-//! without RWF_NOWAIT.
+//! tried; a missing page between costs one wait. Pool threads copy from file systems without
+//! RWF_NOWAIT.
 //!
 //! # What was cached a moment ago
 //!
-//! Asking costs each READ a system call and a look at each page. But files are read in many pieces,
-//! so each file remembers which windows were whole, and when ([`Seen`]).
+//! Asking costs each READ a system call and a look at each page. So each file remembers which
+//! windows were whole, and when ([`Seen`]).
 //!
 //! ```text
 //!   first READ in a window       ask for its bytes: perhaps no other READ comes near
@@ -22,9 +21,9 @@
 //!   READs for a quarter second   ask nothing
 //! ```
 //!
-//! Weaknesses: a change of the pages between reply and receipt shows (as with every server that
-//! does not copy), and a READ is not atomic. The sending thread waits for a page evicted since it
-//! was seen. Windows that share a slot evict each other.
+//! Weaknesses: a change of the pages between reply and receipt shows, and a READ is not atomic. The
+//! sending thread waits for a page evicted since it was seen. Windows that share a slot evict each
+//! other.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};

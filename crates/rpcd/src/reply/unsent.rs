@@ -1,9 +1,9 @@
 //! The bound on memory for unsent replies.
 //!
-//! A listing is a hundred times its call, so a client that asks and never reads fills the server. A
-//! reply's longest size is charged when its call goes to the pool, its real size until it has left.
-//! A connection with [`CONNECTION_BYTES_MAX`] is not read. With [`BYTES_MAX`] in all, only
-//! connections below [`SHARE_BYTES`] are read, and listings shorten their pages as that comes near
+//! A listing is a hundred times its call, so a client that never reads fills the server. A reply's
+//! longest size is charged when its call goes to the pool, its real size until it has left. A
+//! connection with [`CONNECTION_BYTES_MAX`] is not read; with [`BYTES_MAX`] in all, only those
+//! below [`SHARE_BYTES`] are, and listings shorten their pages as that comes near
 //! ([`Unsent::page_bytes`]).
 //!
 //! ```text

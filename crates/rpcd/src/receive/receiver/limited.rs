@@ -27,8 +27,8 @@ impl Receiver {
         self.must_wait(shared)
     }
 
-    /// How long the next call must wait. In the middle of one nothing waits, as it may have memory
-    /// that others want.
+    /// How long the next call must wait. A begun one does not, as it may have memory that others
+    /// want.
     pub(super) fn must_wait<P: Program>(&self, shared: &Shared<P>) -> Option<Duration> {
         let is_between = self.is_limited && self.assembly.is_empty();
         // A closed connection is to be dropped.
