@@ -1,8 +1,8 @@
-//! Going to the background: the command returns when what it started works, and not before.
+//! Going to the background: the command returns when what it started works.
 //!
-//! From then on each line on standard error goes to the system log, also those of libraries and
-//! panics: a pipe replaces the descriptor. syslogd and the journal listen at `/dev/log`
-//! (syslog(3)); where none does, or it does not read, the lines are lost.
+//! From then on each line on standard error goes to the system log, also of libraries and panics: a
+//! pipe replaces the descriptor. syslogd and the journal listen at `/dev/log` (syslog(3)); where
+//! none does, or it does not read, the lines are lost.
 
 use std::io::{BufRead, BufReader, ErrorKind, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::net::UnixDatagram;
@@ -23,7 +23,7 @@ pub(crate) struct Child {
     ready: PipeWriter,
 }
 
-/// Splits the process. The parent waits until the child is ready or has ended. Call it before any
+/// Splits the process; the parent waits until the child is ready or has ended. Call it before any
 /// thread starts.
 pub(crate) fn detach() -> std::io::Result<Side> {
     let (reader, writer) = std::io::pipe()?;
@@ -59,11 +59,10 @@ fn wait(mut ready: PipeReader, child: i32) -> i32 {
 }
 
 impl Child {
-    /// Lets go of the terminal, the current directory and the parent. From here on lines go to the
-    /// system log.
+    /// Lets go of the terminal, the current directory and the parent.
     ///
-    /// Not earlier: while a mount is made because something looked at its place (autofs), the
-    /// kernel lets only the process group of systemd or automount pass there.
+    /// Not earlier: while autofs has a mount made, the kernel lets only the process group of
+    /// systemd or automount pass there.
     pub(crate) fn ready(mut self) -> std::io::Result<SystemLog> {
         rustix::process::setsid()?;
         rustix::process::chdir(Path::new("/"))?;
@@ -116,7 +115,7 @@ impl SystemLog {
     }
 }
 
-/// Reads to the end, so that no thread waits to write a line, also when nothing listens.
+/// Reads to the end, so that no thread waits to write a line.
 fn forward(lines: impl Read, socket: &Path) {
     let mut lines = BufReader::new(lines);
     let mut log: Option<UnixDatagram> = None;
@@ -149,8 +148,8 @@ fn forward(lines: impl Read, socket: &Path) {
     }
 }
 
-/// Sends a line. A log that takes none for [`LOG_WAIT`] is deaf: this line is lost, and the next
-/// ones do not wait until it takes one again.
+/// Sends a line. A log that takes none for [`LOG_WAIT`] is deaf: no line waits until it takes one
+/// again.
 fn send(log: &UnixDatagram, message: &[u8], is_deaf: &mut bool) -> std::io::Result<()> {
     log.set_nonblocking(*is_deaf)?;
     let sent = log.send(message);

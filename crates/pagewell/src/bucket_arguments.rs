@@ -1,4 +1,4 @@
-//! Options of a process that keeps buckets open: how they are changed, and what stores ask.
+//! Options of a process that keeps buckets open.
 
 use clap::Args;
 use pagewell_monitor::metrics::{Prices, set_prices};
@@ -22,7 +22,7 @@ pub(crate) struct BucketArguments {
 }
 
 impl BucketArguments {
-    /// Uses the prices that were given for estimates.
+    /// Uses the given prices for estimates.
     pub(crate) fn use_prices(&self) {
         if let Some(prices) = &self.object_prices {
             set_prices(prices.clone());

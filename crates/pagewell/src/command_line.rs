@@ -15,8 +15,8 @@ pub use crate::failure::Outcome;
 pub use crate::time_text::seconds_text;
 pub use crate::values::{BENCH_WORDS, parse_count};
 
-/// Runs a program that is called as `pagewell COMMAND`: parses its command line, calls `work`, and
-/// returns the exit code: 0 done, 1 failed, 2 wrong usage.
+/// Runs `pagewell COMMAND`: parses its command line, calls `work`, returns the exit code: 0 done, 1
+/// failed, 2 wrong usage.
 pub fn run<A: Parser>(command: &str, work: impl FnOnce(&A) -> anyhow::Result<Outcome>) -> ExitCode {
     pagewell_logging::start();
     let words: Vec<OsString> = std::env::args_os().collect();
@@ -30,9 +30,8 @@ pub fn run<A: Parser>(command: &str, work: impl FnOnce(&A) -> anyhow::Result<Out
     }
 }
 
-/// Parses the command line of a program that is called as `pagewell COMMAND`, or as `pagewell` if
-/// `command` is empty. A mistake or the help that was asked for is printed, and the error is the
-/// exit code.
+/// Parses the command line of `pagewell COMMAND`, or of `pagewell` if `command` is empty. Prints
+/// mistakes and help; the error is the exit code.
 pub(crate) fn parse<A: Parser>(command: &str, words: &[OsString]) -> Result<A, ExitCode> {
     A::try_parse_from(words).map_err(|error| {
         if is_answer(&error) {
@@ -46,7 +45,7 @@ pub(crate) fn parse<A: Parser>(command: &str, words: &[OsString]) -> Result<A, E
     })
 }
 
-/// Whether a parse "error" is help or a version that was asked for.
+/// Whether a parse "error" is help or a version.
 pub(crate) fn is_answer(error: &clap::Error) -> bool {
     use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
     let kind = error.kind();
@@ -69,7 +68,7 @@ fn gone(error: &clap::Error) -> Option<String> {
     gone::advice(name.split('=').next().unwrap_or_default())
 }
 
-/// A parse error on one line: what is wrong, what may have been meant, where to read on.
+/// A parse error on one line.
 pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
     if let Some(line) = gone(error) {
         return line;
@@ -98,7 +97,7 @@ pub(crate) fn one_line(error: &clap::Error, command: &str) -> String {
     line + &format!(" (see 'pagewell{space}{command} --help')")
 }
 
-/// The name of the command that `words`, the program's name first, are for, as `bench nfs`.
+/// The command of `words`, the program's name first: `bench nfs`.
 pub(crate) fn name_of(program: &clap::Command, name: &str, words: &[OsString]) -> String {
     let words = words.iter().skip(1).filter_map(|word| word.to_str());
     let mut names = Vec::from_iter((!name.is_empty()).then_some(name));

@@ -1,12 +1,12 @@
 //! Copies objects from one tree into another.
 //!
-//! Whatever a source says, the copy stays inside the target: objects are made by name under the
-//! identifier of a directory that was itself found or made so, names are checked, and symbolic
-//! links in the target are never followed. Data is written unstable and brought to the device once,
-//! at the end; if the target lost data in between, its write verifier has changed.
+//! The copy stays inside the target: objects are made by name under the identifier of a directory
+//! found or made so, names are checked, and symbolic links in the target are never followed. Data
+//! is written unstable and brought to the device once, at the end; if the target lost data in
+//! between, its write verifier has changed.
 //!
-//! One failure does not end the work, unless all that follows would fail the same way: a full or
-//! read-only target ends it with one message.
+//! One failure does not end the work, unless all that follows would fail too: a full or read-only
+//! target ends it with one message.
 
 mod attributes;
 mod data;
@@ -113,8 +113,7 @@ impl Copier {
     }
 
     /// Counts a copy, or reports and counts a failure by the name of the side at fault; `to` is the
-    /// label of the target. Of failures that end the copy only the first is reported: other threads
-    /// may meet the same end.
+    /// label of the target. Of failures that end the copy only the first is reported.
     fn settle(&mut self, copied: Result<(), Trouble>, original: &Original<'_>, to: &[u8]) {
         let trouble = match copied {
             Ok(()) => {

@@ -6,8 +6,7 @@
 //! iso:x.iso?uid=me  uid=me: a number is wanted
 //! ```
 //!
-//! Only where the file exists that the options can belong to: any other text is the name of a file,
-//! or means something to a server.
+//! Only where the file exists: any other text is a file's name, or means something to a server.
 
 use std::path::Path;
 

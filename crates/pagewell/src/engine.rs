@@ -1,7 +1,6 @@
-//! The page cache and the devices below it, as the command line asks for them.
+//! The page cache and the devices below it.
 //!
-//! One cache serves all images of a process. It is made with the first image, so that commands
-//! without images take no memory for it.
+//! One cache serves all images of a process, made with the first.
 
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
@@ -29,8 +28,8 @@ use pagewell_base::{files, size};
 const SERVER_CACHE_BYTES: u64 = 256 << 20;
 /// The same for a command, which reads most things once.
 const COMMAND_CACHE_BYTES: u64 = 64 << 20;
-/// The same for a command that asks a server: an eighth of the cache is in flight, and such a
-/// command waits for that on a long and wide path.
+/// The same for a command that asks a server: an eighth of the cache is in flight, too little on a
+/// long and wide path.
 const REMOTE_COMMAND_CACHE_BYTES: u64 = 256 << 20;
 /// At most one part of so many of the machine's memory.
 const MEMORY_SHARE: u64 = 8;
@@ -131,8 +130,8 @@ fn usual_bytes(default_bytes: u64) -> u64 {
     CacheOptions::usual_bytes(default_bytes, MEMORY_SHARE)
 }
 
-/// A note on a folder whose files may grow to `wanted_bytes`, if that is more than they have now
-/// and what is free.
+/// A note on a folder whose files may grow to `wanted_bytes`, if that exceeds them and what is
+/// free.
 fn lacks_room(folder: &Path, wanted_bytes: u64) -> Option<String> {
     let free = files::free_bytes(&File::open(folder).ok()?)?;
     let files = std::fs::read_dir(folder).ok()?.flatten();
@@ -180,8 +179,7 @@ impl Engine {
         Ok(Some(self.tier.get_or_init(|| tier).clone()))
     }
 
-    /// An engine for a command that ends by itself; `is_remote`: it reads or writes objects of a
-    /// server.
+    /// For a command that ends by itself; `is_remote`: it uses objects of a server.
     pub(crate) fn command(arguments: &EngineArguments, is_remote: bool) -> anyhow::Result<Self> {
         let remote = || is_remote.then(|| usual_bytes(REMOTE_COMMAND_CACHE_BYTES));
         let size_bytes = arguments.cache.or_else(remote);
@@ -195,7 +193,7 @@ impl Engine {
         layer: Layer,
     ) -> anyhow::Result<Self> {
         let mut options = CacheOptions {
-            // It reads most things once: clearing new memory for them would be in vain.
+            // Most is read once: clearing new memory would be in vain.
             reader_keeps: true,
             ..CacheOptions::new(cache.unwrap_or_else(|| usual_bytes(COMMAND_CACHE_BYTES)))
         };
@@ -229,7 +227,7 @@ impl Engine {
         })
     }
 
-    /// The same with a cache of its own of this size, for one export; the disk tier is shared.
+    /// The same with an own cache of this size, for one export; the disk tier is shared.
     pub(crate) fn of_export(&self, cache_bytes: u64) -> anyhow::Result<Self> {
         let own = Self::with(CacheOptions::new(cache_bytes), "cache")?;
         Ok(Self {
@@ -240,7 +238,7 @@ impl Engine {
         })
     }
 
-    /// The same that changes buckets like this, with the state in `state` or the usual directory.
+    /// The same that changes buckets so, with state in `state` or the usual directory.
     pub(crate) fn with_writing(self, arguments: &WritingArguments, state: Option<&Path>) -> Self {
         let (_, usual) = self.writing;
         let state_directory = state.map(Path::to_owned).or(usual);
@@ -255,8 +253,7 @@ impl Engine {
         arguments.writing(state_directory.as_deref(), creates_at_once)
     }
 
-    /// Folders in which files are made, each with its option; with `staging` also that of changed
-    /// bytes of buckets.
+    /// Folders in which files are made, each with its option.
     pub(crate) fn folders(&self, staging: bool) -> Vec<(&'static str, PathBuf)> {
         let tier = self.tier_place.as_ref().map(|(folder, _)| folder.clone());
         let tier = tier.map(|folder| ("--cache-dir", folder));
@@ -296,8 +293,7 @@ impl Engine {
         Ok(opened)
     }
 
-    /// Takes off what is around the image of a disc that storage holds, up to what of it is wanted:
-    /// these layers.
+    /// Takes off what is around a disc image, up to what is wanted: these layers.
     pub(crate) fn unwrap(
         &self,
         storage: &Storage,
@@ -367,8 +363,7 @@ impl Engine {
         self.notes.take()
     }
 
-    /// Lines on the memory of the cache, if there is one, on how files are read, and on what
-    /// belongs to no source.
+    /// Lines on the cache's memory, on how files are read, and on what belongs to no source.
     pub(crate) fn notes(&self) -> Vec<String> {
         let cache = self.cache.get().map(|cache| {
             let bytes = size::display(cache.size_bytes());

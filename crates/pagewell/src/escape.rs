@@ -2,9 +2,8 @@
 
 use std::fmt::Write;
 
-/// `bytes` as text: control characters and bytes outside UTF-8 become `\n`, `\t`, `\r` or `\` with
-/// three octal digits; a backslash stays, so people can read it, but programs cannot reverse it.
-/// Direction overrides are escaped too: they could make a line read as something else.
+/// `bytes` as text: control characters, direction overrides and bytes outside UTF-8 become `\n`,
+/// `\t`, `\r` or `\` with three octal digits; a backslash stays, so programs cannot reverse it.
 pub(crate) fn text(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {

@@ -30,8 +30,7 @@ impl ExportArgument {
     }
 }
 
-/// Parses the export arguments of one command line: one source without a name is `/`, several need
-/// names, all different.
+/// Parses export arguments: one source without a name is `/`, several need different names.
 pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgument>> {
     let mut exports: Vec<ExportArgument> = Vec::with_capacity(arguments.len());
     for argument in arguments {
@@ -72,8 +71,7 @@ pub(crate) fn parse_all(arguments: &[OsString]) -> anyhow::Result<Vec<ExportArgu
     Ok(exports)
 }
 
-/// The mistake of a source without a name which is not alone. Of two, the second may be meant as
-/// its name.
+/// The mistake of a nameless source among others. Of two, the second may be meant as its name.
 fn several(source: &OsStr, arguments: &[OsString]) -> String {
     let shown = source.display();
     let text = format!("{shown}: several sources need names, such as /name={shown}");
@@ -102,9 +100,8 @@ fn split(argument: &OsStr) -> (Option<&[u8]>, &OsStr) {
     }
 }
 
-/// Whether an argument is `NAME=SOURCE` without the slash: a word before the first `=`, and behind
-/// it a source with a prefix, an absolute path, or an existing path while the whole is none. Else
-/// `b=c` is a path.
+/// Whether an argument is `NAME=SOURCE` without the slash: behind a word and `=` is a source with a
+/// prefix, an absolute path, or an existing path while the whole is none. Else `b=c` is a path.
 fn lacks_slash(argument: &OsStr) -> bool {
     let bytes = argument.as_bytes();
     let Some(at) = bytes.iter().position(|byte| *byte == b'=') else {

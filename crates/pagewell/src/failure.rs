@@ -40,7 +40,7 @@ pub(crate) const FAILED: u8 = 1;
 /// Exit code of a command line that makes no sense.
 pub(crate) const USAGE: u8 = 2;
 
-/// A command line that can never work, whatever the files are: exit code 2.
+/// A command line that can never work: exit code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Usage(pub(crate) String);
@@ -68,8 +68,7 @@ pub(crate) fn one_line(error: &anyhow::Error) -> String {
     escape::text(without_numbers(&format!("{error:#}")).as_bytes())
 }
 
-/// Logs a failure: `pagewell: TEXT` on standard error, as exactly one line, unless the log has
-/// another form.
+/// Logs a failure: `pagewell: TEXT` on standard error, one line, unless the log has another form.
 pub(crate) fn report(text: &str) {
     tracing::warn!("{}", shown(text));
 }
@@ -84,7 +83,7 @@ fn shown(text: &str) -> String {
     escape::text(without_numbers(text).as_bytes())
 }
 
-/// The text without the numbers of errors that the standard library puts behind the system's words.
+/// The text without the numbers that the standard library puts behind the system's words.
 fn without_numbers(text: &str) -> String {
     const MARK: &str = " (os error ";
     let mut words = String::new();

@@ -10,8 +10,8 @@ use pagewell_fs::{Attributes, FileType};
 /// One file or block device of this machine; a partition and its disk are two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileIdentity {
-    /// Number of the device and of the file. A file system's own number would not do: a copy of the
-    /// file system has the same.
+    /// Number of the device and of the file. A copy of a file system has that file system's own
+    /// number.
     File(u64, u64),
     BlockDevice(u32, u32),
 }

@@ -1,7 +1,5 @@
-//! The kinds of source: one table for the parsing of sources, the page cache of a mount, the rules
-//! of the sandbox, help, messages, the manual page and completion.
-//!
-//! A new kind is a row here, and a function that opens it.
+//! The kinds of source: one table for parsing, the cache of a mount, the sandbox, help, messages,
+//! the manual and completion.
 
 use crate::engine::{Engine, EngineArguments};
 use crate::open::{self, Opened, Purpose, Writes};

@@ -1,8 +1,7 @@
 //! Pagewell: the program, and its library.
 //!
-//! A program that wants a source without a server takes one of the file systems of [`fs`] and calls
-//! its methods; one that wants a server inside itself builds an [`nfsd::Config`] and starts an
-//! [`nfsd::Server`]:
+//! A program takes a file system of [`fs`] and calls its methods, or starts an [`nfsd::Server`]
+//! inside itself:
 //!
 //! ```
 //! use pagewell::{fs, nfsd};
@@ -55,8 +54,7 @@
 //! 5. A change that must not be done twice is remembered with its reply ([`nfs3d::duplicate`]), so
 //!    that a retransmission gets the same answer.
 //!
-//! The commands `ls`, `cat`, `cp`, `stat` and `sum` call [`fs::FileSystem`] themselves, on a thread
-//! that may wait.
+//! The commands `ls`, `cat`, `cp`, `stat` and `sum` call [`fs::FileSystem`] themselves.
 
 pub use pagewell_cache as cache;
 pub use pagewell_counters as counters;
@@ -126,8 +124,8 @@ use std::process::ExitCode;
 
 use clap::CommandFactory;
 
-/// Runs the program with this command line, the program's name first. Prints its output and returns
-/// the exit code: 0 done, 1 failed, 2 wrong usage.
+/// Runs the program with this command line, the program's name first. Returns the exit code: 0
+/// done, 1 failed, 2 wrong usage.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     pagewell_logging::start();
     let arguments = mount_helper::command_line(arguments.into_iter().collect());

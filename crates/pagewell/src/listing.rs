@@ -8,8 +8,8 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use crate::escape;
 use crate::time_text;
 
-/// Bytes that are usually text, as members of a JSON object: `KEY` has them as text, with U+FFFD
-/// for what is not UTF-8; then `KEY_hex` has all of them in hexadecimal.
+/// Bytes that are usually text, in JSON: `KEY` has them as text, with U+FFFD for what is not UTF-8;
+/// then `KEY_hex` has all in hexadecimal.
 #[derive(Clone, Debug)]
 pub(crate) struct TextJson {
     key: &'static str,

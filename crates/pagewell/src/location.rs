@@ -1,9 +1,8 @@
 //! LOCATION of the command line: SOURCE or SOURCE::PATH, or a plain local file.
 //!
-//! The path begins at the first `::/`. Without one, a location is the root of its source when the
-//! source is a directory or an ISO image, and the one file of a disk image (`image:PATH`). Any
-//! other local path is that one file, reached through its parent directory and the kernel's page
-//! cache, so that `pagewell cp image.iso::/README ./out` needs no `dir:`.
+//! The path begins at the first `::/`. Without one, a location is the root of a directory or an ISO
+//! image, and the one file of a disk image (`image:PATH`). Any other local path is that one file,
+//! reached through its parent directory and the kernel's page cache.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -55,7 +54,7 @@ pub(crate) enum Links {
     Source(Vec<u8>),
 }
 
-/// An opened location: a source and a place in it, where something is or could be.
+/// An opened location: a place in a source, where something is or could be.
 #[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) tree: Tree,
@@ -66,8 +65,8 @@ pub(crate) struct Place {
     pub(crate) directory: FileId,
     /// The name there; empty for the root of a source.
     pub(crate) name: Vec<u8>,
-    /// The name of a copy in a directory; empty when only the contents are copied, as of the root
-    /// of an image or of `.`.
+    /// The name of a copy in a directory; empty when only the contents are copied (an image's root,
+    /// `.`).
     pub(crate) copy_name: Vec<u8>,
     pub(crate) entry: Option<Entry>,
     /// The start of the links below it.
@@ -83,8 +82,8 @@ pub(crate) struct Place {
     pub(crate) disc: Option<DiscFacts>,
 }
 
-/// The mistake of options behind the place inside a source, where they are a part of its name: only
-/// options of sources count, so that any other name may have a `?`.
+/// The mistake of options behind the place inside a source. Only options of sources count: other
+/// names may have a `?`.
 fn options_behind(source: &Source, path: &[u8]) -> Option<String> {
     let path = std::str::from_utf8(path).ok()?;
     let (_, options) = path.rsplit_once('?')?;
@@ -392,8 +391,7 @@ impl Place {
     /// What to prepare for a walk that reads all files.
     pub(crate) fn preparation(&self) -> Preparation {
         Preparation {
-            // A round trip each, so several at a time. The processors of this machine are busy
-            // anyway.
+            // A round trip each, so several at a time.
             listers: if self.is_remote { 4 } else { 0 },
             reads_files: true,
         }

@@ -33,10 +33,10 @@ fn interface_of(address: SocketAddr) -> Option<String> {
 }
 
 /// One command for each kind of client. `host_name` stands for the server when it listens on all
-/// addresses. FreeBSD and Windows have no option for the port of MOUNT: they ask the port mapper.
+/// addresses. FreeBSD and Windows ask the port mapper for the port of MOUNT.
 ///
-/// With `locks` clients find the lock manager through the port mapper: over IPv4, the only one of
-/// its version 2. A client on the same machine finds its own there, so its locks stay local.
+/// With `locks` clients find the lock manager through the port mapper, over IPv4. A client on the
+/// same machine finds its own there, so its locks stay local.
 pub(crate) fn for_export(
     address: SocketAddr,
     export: &str,

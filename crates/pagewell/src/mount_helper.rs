@@ -8,7 +8,7 @@ use std::path::Path;
 const NAMES: [&str; 2] = ["mount.pagewell", "mount.fuse.pagewell"];
 
 /// The command line in words of `pagewell`, if this is the helper. Mounts of root are for all
-/// users, as those of mount(8) are.
+/// users, as with mount(8).
 pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
     let called = arguments.first().map(Path::new).and_then(Path::file_name);
     if !called.is_some_and(|name| NAMES.iter().any(|helper| name == OsStr::new(helper))) {
@@ -24,8 +24,7 @@ pub(crate) fn command_line(arguments: Vec<OsString>) -> Vec<OsString> {
         match word.to_str() {
             Some("-t") => drop(words.next()),
             Some(word) if is_flags(word) => {
-                // The other flags need nothing: it mounts in the background, writes no table, and
-                // is quiet.
+                // The other flags need nothing.
                 let meant = [('r', "--read-only"), ('f', "--fake")];
                 let meant = meant.iter().filter(|(flag, _)| word.contains(*flag));
                 line.extend(meant.map(|(_, option)| OsString::from(option)));

@@ -36,7 +36,7 @@ pub(crate) enum Purpose {
     /// Serving: what cannot be written is read.
     Serve(Writes),
     /// Mounting: as served, but changes of names and attributes reach the device when a program
-    /// asks for it, unless they are to be durable.
+    /// asks for it, or at once.
     Mount {
         writes: Writes,
         /// Whether such a change is on the device when it is answered.
@@ -238,8 +238,7 @@ pub(crate) fn nfs_url(text: &str) -> anyhow::Result<Url> {
     Url::parse(text).map_err(|error| usage(error.to_string()))
 }
 
-/// Only whole sources are served and mounted; `::` in the name of one is most likely meant as in a
-/// LOCATION.
+/// Only whole sources are served and mounted; `::` in a name is likely meant as in a LOCATION.
 fn refuse_a_place_inside(path: &Path, shown: &str, purpose: Purpose) -> anyhow::Result<()> {
     if !purpose.is_whole() {
         return Ok(());
@@ -302,8 +301,8 @@ pub(crate) fn whole_directory(
     Ok(Opened::of(Tree::new(files)))
 }
 
-/// Opens a directory of this machine. Changes of names and attributes reach the device one by one
-/// if it is served, else with [`Finish::Sync`](pagewell_fs::Finish::Sync).
+/// Opens a directory of this machine. If it is served, changes of names and attributes reach the
+/// device one by one, else with [`Finish::Sync`](pagewell_fs::Finish::Sync).
 pub(crate) fn directory(path: &Path, purpose: Purpose) -> anyhow::Result<Opened> {
     Ok(Opened::of(Tree::new(open_directory(path, purpose)?)))
 }
@@ -327,7 +326,7 @@ pub(crate) struct DiscBytes {
     pub layers: Vec<String>,
 }
 
-/// Opens the bytes of a disc image, in the track or the partition that these options name.
+/// Opens a disc image, in the track or partition that these options name.
 pub(crate) fn disc_bytes(
     storage: &Storage,
     options: &DiscOptions,
@@ -359,8 +358,7 @@ pub(crate) fn disc_bytes(
     })
 }
 
-/// Whether there is nothing around the volume, and its root directory is where the descriptor says.
-/// The next read reports what cannot be read.
+/// Whether nothing is around the volume, and its root directory is where the descriptor says.
 fn holds_volume(bytes: &Bytes) -> bool {
     let read = |position: u64, target: &mut [u8]| {
         bytes.contains(position, target.len() as u64) && bytes.read(position, target, true).is_ok()
@@ -396,8 +394,7 @@ pub(crate) fn no_disc(error: OpenError, image: &Bytes) -> anyhow::Error {
     }
 }
 
-/// Opens a disc image. A server or a mount keeps its notes with the others, a command prints them
-/// at once.
+/// Opens a disc image. A server or mount keeps its notes, a command prints them at once.
 pub(crate) fn disc(
     storage: &Storage,
     options: &DiscOptions,
@@ -423,8 +420,8 @@ pub(crate) fn disc(
     })
 }
 
-/// Opens an unrecognised path: perhaps a disk image, or a text or an archive that was meant
-/// otherwise. It is only written on request.
+/// Opens an unrecognised path: perhaps a disk image, or an archive that was meant otherwise. It is
+/// only written on request.
 fn unrecognised(
     path: &Path,
     shown: &str,

@@ -1,4 +1,4 @@
-//! A progress bar for long work, messages that do not tear it, and the count of failures.
+//! A progress bar for long work, messages beside it, and the count of failures.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::failure::{self, Outcome};
 /// Work shorter than this shows no bar.
 const QUIET_FOR: Duration = Duration::from_secs(1);
 
-/// Counts bytes; draws a bar if standard error is a terminal and the work is long.
+/// Counts bytes; draws a bar on a terminal if the work is long.
 pub(crate) struct Progress {
     bar: ProgressBar,
     wanted: bool,

@@ -1,5 +1,5 @@
-//! What a path holds, recognised by content and, but for sheets that name another file, never by
-//! its name; and what a file that is no source looks like.
+//! What a path holds, recognised by content, never by name except for sheets; and what a file that
+//! is no source looks like.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,8 +22,7 @@ use crate::storage::contained::{self, Trouble};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceKind {
     Directory,
-    /// The image of a disc (ISO 9660, UDF), in a file or on a block device, maybe with wrappings
-    /// around it.
+    /// A disc image (ISO 9660, UDF), maybe with wrappings around it.
     Disc,
     /// An optical image that cannot be read; the text is what it is, with its article.
     Unreadable(String),
@@ -36,8 +35,7 @@ pub(crate) fn recognise(path: &Path) -> Result<SourceKind, OpenError> {
     if path.is_dir() {
         return Ok(SourceKind::Directory);
     }
-    // A look at some sectors is not worth a ring, and may find pages of the kernel's cache. It
-    // leaves the file's times as they are.
+    // Some sectors are not worth a ring. The file's times stay.
     let options = FileOptions {
         direct: false,
         engine: Engine::Workers,
@@ -81,7 +79,7 @@ const IMAGE_NAMES: [&str; 12] = [
 ];
 const COMPRESSED_NAMES: [&str; 3] = ["gz", "xz", "zst"];
 
-/// Why a file is plain although its content or its name promises the image of a disc.
+/// Why a file is plain although its content or name promises a disc.
 pub(crate) fn why_plain(path: &Path, kind: &SourceKind) -> Option<String> {
     match kind {
         SourceKind::Unreadable(what) => Some(format!("it is {what}")),
@@ -107,8 +105,8 @@ fn promises_image(path: &Path) -> bool {
     }
 }
 
-/// An existing source at the beginning of a missing path, and the place inside it that may be
-/// meant: `IMAGE/PATH`, `IMAGE:PATH` and `IMAGE::PATH` are all taken so.
+/// An existing source at the beginning of a missing path, and the place inside that may be meant:
+/// `IMAGE/PATH`, `IMAGE:PATH` or `IMAGE::PATH`.
 pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
     if path.symlink_metadata().is_ok() {
         return None;
@@ -134,8 +132,8 @@ pub(crate) fn meant_inside(path: &Path) -> Option<(&Path, &[u8])> {
 /// Up to the end of the last of [`MARKS`].
 const LOOK_BYTES: u64 = 68 << 10;
 
-/// The mark of a VHD image: at its beginning, and 512 bytes before its end. An image of fixed size
-/// has only the second.
+/// The mark of a VHD image: at its beginning, and 512 bytes before its end, where an image of fixed
+/// size has its only one.
 const VHD: &[u8] = b"conectix";
 const VHD_FOOTER_BYTES: i64 = 512;
 

@@ -1,8 +1,7 @@
 //! Registration with the port mapper (rpcbind) of this machine.
 //!
-//! Without NFS and MOUNT the server does not start. NLM and NSM, for locks, are registered when
-//! they can be: a machine that mounts other servers has a lock manager and a status monitor of its
-//! own, and can have one of each only.
+//! Without NFS and MOUNT the server does not start. NLM and NSM, for locks, are registered if
+//! possible: a machine that mounts other servers has its own, and can have one of each only.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener};
@@ -31,8 +30,7 @@ pub(crate) struct Registration {
 
 impl Registration {
     /// Makes way for the programs of a server that does not listen yet, so a used port is not its
-    /// own. A mapping to an unused port is left from a killed server, and is removed; another one
-    /// stays.
+    /// own. A mapping to an unused port is left from a killed server, and removed.
     pub(crate) fn prepare() -> anyhow::Result<Self> {
         let mut mapper = Client::connect_here(PORT_MAPPER_TIME)?;
         clear(&mut mapper, SERVED, "server")?;
@@ -47,7 +45,7 @@ impl Registration {
     }
 
     /// Registers the programs for locks. If another program has one, that is an error, and clients
-    /// have to mount with their option for local locks.
+    /// have to mount with local locks.
     pub(crate) fn add_locks(&mut self, port: u16) -> anyhow::Result<()> {
         match self.no_locks.take() {
             Some(reason) => Err(reason),

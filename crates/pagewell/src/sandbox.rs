@@ -1,4 +1,4 @@
-//! The plan of a server's sandbox: what it needs of the system, from its settings.
+//! The plan of a server's sandbox, from its settings.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,8 +18,8 @@ use crate::state;
 use crate::storage::Storage;
 use crate::storage::contained::files_of_sheet;
 
-/// Files that the server reads later, if they exist: of itself and of the machine, and those with
-/// which the C library finds a host or a time zone.
+/// Files that the server reads later, if they exist: of itself, of the machine, and those by which
+/// the C library finds hosts and time zones.
 const READ: [&str; 31] = [
     "/proc/self",
     "/proc/meminfo",
@@ -54,8 +54,8 @@ const READ: [&str; 31] = [
     "/run/systemd/resolve",
 ];
 
-/// A root that serves directories needs these: to act as each caller, to pass permissions where it
-/// has judged itself, to make what callers ask for, and private mounts.
+/// Root needs these for directories: to act as each caller, to pass permissions that it has judged,
+/// to make what callers ask for, and private mounts.
 const OF_DIRECTORIES: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::DAC_READ_SEARCH)
@@ -70,8 +70,8 @@ const OF_DIRECTORIES: CapabilitySet = CapabilitySet::CHOWN
 const FREE_PORTS: u16 = 1024;
 
 /// Gives up what a server with these settings does not need, before anything is opened and any
-/// thread starts. Returns a line for each part that could not be given up. Makes the state
-/// directory: a rule needs an existing path.
+/// thread starts. Returns a line for each part that stays. Makes the state directory: a rule needs
+/// an existing path.
 ///
 /// The audit file may be moved by its rotation, and is made again.
 pub(crate) fn begin(settings: &Settings, state_directory: &Path) -> anyhow::Result<Vec<String>> {
@@ -104,8 +104,7 @@ fn folders(settings: &Settings) -> impl Iterator<Item = &Path> {
 
 static ENTERED: OnceLock<Plan> = OnceLock::new();
 
-/// Refuses to serve a source that the sandbox does not let be opened, as one that was not named at
-/// the start.
+/// Refuses a source that the sandbox does not let be opened.
 pub(crate) fn admit(source: &Source, writes: Writes) -> anyhow::Result<()> {
     match ENTERED.get() {
         Some(plan) => admit_to(plan, source, writes),
@@ -252,7 +251,7 @@ impl Paths {
         if path.symlink_metadata().is_ok() {
             return self.add_file(path, access);
         }
-        // Before the server ends, it looks for what a path that leads nowhere may mean.
+        // The server looks for what a path that leads nowhere may mean.
         let mut above = path.ancestors().skip(1);
         if let Some(above) = above.find(|above| above.symlink_metadata().is_ok()) {
             self.all.push((above.to_owned(), Access::Read));

@@ -1,11 +1,11 @@
 //! The service manager (systemd, or one that speaks its protocols): listening sockets from it
 //! (sd_listen_fds(3)), and notices on the state of the program to it (sd_notify(3)).
 //!
-//! The manager keeps the listening sockets while one process ends and the next one starts, maybe of
-//! another version: clients that connect meanwhile wait in the kernel's queue and notice a pause.
-//! So no descriptor has to be stored with the manager (`FDSTORE`).
+//! The manager keeps the listening sockets while one process ends and the next starts: clients that
+//! connect meanwhile wait in the kernel's queue. So no descriptor has to be stored with the manager
+//! (`FDSTORE`).
 //!
-//! The socket for notices is opened once, at the start: a sandbox may forbid it later.
+//! The socket for notices is opened at the start: a sandbox may forbid it later.
 //!
 //! **Known weakness.** UDP sockets are not taken over; those for locks are opened anew.
 
@@ -34,8 +34,8 @@ const SOCKETS_MAX: usize = 16;
 pub(crate) struct Notifier(Option<Arc<UnixDatagram>>);
 
 impl Notifier {
-    /// Opens the socket that the environment names. Reports one that cannot be used: the manager
-    /// would wait for a notice in vain.
+    /// Opens the socket that the environment names. Reports an unusable one, as the manager would
+    /// wait in vain.
     pub(crate) fn from_environment() -> Self {
         let Some(name) = env::var_os("NOTIFY_SOCKET") else {
             return Self::default();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// timeout(1) and some shells signal a process and then its group, so that one stop arrives twice
-/// within microseconds. No user types a second one so soon.
+/// within microseconds.
 const SAME_SIGNAL: Duration = Duration::from_millis(500);
 
 /// SIGINT, SIGTERM, SIGHUP unless it is ignored, and further ones.
@@ -15,9 +15,8 @@ struct StopSignals {
 }
 
 /// Calls `stop`, which must not wait, at the first signal to stop: SIGINT, SIGTERM, SIGHUP unless
-/// it is ignored, or one of `others`. Another signal ends the process at once; within
-/// [`SAME_SIGNAL`] it counts as the first one. Until [`Opening::done`] the first one ends the
-/// process, too: there is nothing to stop in order yet, and a source may be silent.
+/// it is ignored, or one of `others`. Another signal ends the process at once, unless it comes
+/// within [`SAME_SIGNAL`]. Until [`Opening::done`] the first one does, too: a source may be silent.
 ///
 /// Call it before any other thread starts: threads inherit what is blocked.
 pub(crate) fn watch(
@@ -27,8 +26,8 @@ pub(crate) fn watch(
     watch_reloading(others, stop, None::<fn()>)
 }
 
-/// The same for a program that reads its configuration again: with `reload`, which must not wait,
-/// SIGHUP calls that at any time, even if it was ignored, and does not stop the program.
+/// The same, but with `reload`, which must not wait, SIGHUP calls that at any time, even if it was
+/// ignored.
 pub(crate) fn watch_reloading(
     others: &[libc::c_int],
     stop: impl FnOnce() + Send + 'static,
@@ -136,8 +135,8 @@ fn is_ignored(signal: libc::c_int) -> bool {
     }
 }
 
-/// Lets a write past the limit of file sizes (`ulimit -f`) fail with "file too large", instead of
-/// ending the process and all its mounts.
+/// Lets a write past the limit of file sizes (`ulimit -f`) fail, instead of ending the process and
+/// all its mounts.
 pub(crate) fn fail_past_file_size_limit() {
     // SAFETY: SIG_IGN is a valid disposition, and no other thread runs yet.
     unsafe {
@@ -145,8 +144,8 @@ pub(crate) fn fail_past_file_size_limit() {
     }
 }
 
-/// Lets a write to a pipe without a reader end the process quietly, as it ends other tools. (Rust
-/// starts programs with SIGPIPE ignored; a server keeps it so.)
+/// Lets a write to a pipe without a reader end the process, as other tools. (Rust starts programs
+/// with SIGPIPE ignored; a server keeps it so.)
 pub(crate) fn end_on_broken_pipe() {
     // SAFETY: SIG_DFL is a valid disposition, and no other thread runs yet.
     unsafe {

@@ -25,8 +25,8 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// Parses a SOURCE. Looks at no file, but for a text such as `kind:rest` with an unknown kind:
-    /// that is a path if such a file exists.
+    /// Parses a SOURCE. Looks at no file, except that `kind:rest` with an unknown kind is a path if
+    /// such a file exists.
     pub(crate) fn parse(text: &OsStr) -> anyhow::Result<Self> {
         let bytes = text.as_bytes();
         if bytes.is_empty() {
@@ -137,7 +137,7 @@ impl Source {
         Self { storage, ..self }
     }
 
-    /// Refuses a path that leads to nothing. A server is only asked when the source is opened.
+    /// Refuses a path that leads to nothing. A server is not asked.
     pub(crate) fn check_presence(&self) -> anyhow::Result<()> {
         let Ok(path) = self.storage.path() else {
             return Ok(());
@@ -147,8 +147,7 @@ impl Source {
     }
 }
 
-/// Parses something with bytes, and takes options of a disc off its end, but not from the name of
-/// an existing file.
+/// The same with options of a disc behind it, but not in the name of an existing file.
 fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage> {
     let is_file = Path::new(OsStr::from_bytes(bytes))
         .symlink_metadata()
@@ -193,8 +192,8 @@ fn parse_url(text: &OsStr, check: fn(&str) -> anyhow::Result<()>) -> anyhow::Res
     Ok(text.to_owned())
 }
 
-/// The right spelling of `HOST:/EXPORT`, as for mount(8), or of `IMAGE:/PATH`; only where no such
-/// file exists nor could be made.
+/// The right spelling of `HOST:/EXPORT` or of `IMAGE:/PATH`; only where no such file exists nor
+/// could be made.
 fn spelling(text: &OsStr) -> Option<String> {
     let bytes = text.as_bytes();
     let shown = escape::text(bytes);

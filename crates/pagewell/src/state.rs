@@ -1,8 +1,7 @@
-//! What survives a restart of the server: the key that authenticates file handles, and the list of
-//! clients with locks.
+//! What survives a restart: the key that authenticates file handles, and the list of clients with
+//! locks.
 //!
-//! Handles are valid as long as the key: deleting it makes every client's handles stale. The key is
-//! secret: its owner can make handles.
+//! Deleting the key makes every client's handles stale. It is secret: its owner can make handles.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
@@ -18,8 +17,8 @@ const KEY_NAME: &str = "handle-key";
 pub(crate) const SYSTEM: &str = "/var/lib/pagewell";
 
 /// Where the state is without `--state-dir`: `/var/lib/pagewell` for root, else
-/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Only absolute paths count, as in the
-/// XDG base directory specification. Without HOME the system's database has the home.
+/// `$XDG_STATE_HOME/pagewell` or `~/.local/state/pagewell`. Only absolute paths count (XDG base
+/// directory specification). Without HOME the system's database has the home.
 pub(crate) fn default_directory() -> anyhow::Result<PathBuf> {
     base_directory()
         .ok_or_else(|| anyhow!("no home directory to keep the handle key in: give --state-dir"))
@@ -40,7 +39,7 @@ pub(crate) fn base_directory() -> Option<PathBuf> {
 }
 
 /// Where a server lists its clients with locks; one list for each address, since servers may share
-/// a directory. None for port 0: after a restart clients do not find that server again.
+/// a directory. None for port 0: after a restart clients do not find it.
 pub(crate) fn lock_records(directory: &Path, listen: SocketAddr) -> Option<PathBuf> {
     (listen.port() != 0).then(|| directory.join(format!("locks-{listen}")))
 }
@@ -76,8 +75,8 @@ fn check_directory(directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The key in a file, `None` without a file. A file that is not our secret key is an error:
-/// overwriting it could make another server's handles stale.
+/// The key in a file, `None` without a file. Any other content is an error: overwriting it could
+/// make another server's handles stale.
 fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     let shown = path.display();
     let file = match files::open(path) {
@@ -102,8 +101,8 @@ fn read(path: &Path) -> anyhow::Result<Option<[u8; KEY_BYTES]>> {
     Ok(Some(key))
 }
 
-/// Makes the key in a file of its own, and gives it the name when it is complete and on the device:
-/// no server sees a part of a key, and of two makers one wins.
+/// Makes the key in a file that gets its name when it is on the device: no server sees a part of a
+/// key, and of two makers one wins.
 fn make(directory: &Path, path: &Path) -> std::io::Result<()> {
     let random: [u8; KEY_BYTES + 8] = random()?;
     let (key, suffix) = random.split_at(KEY_BYTES);

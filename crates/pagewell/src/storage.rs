@@ -1,4 +1,4 @@
-//! Where the bytes of a source are, and how those of an image are opened.
+//! How the bytes of a source are opened.
 
 pub(crate) mod contained;
 mod former_leg;
@@ -117,8 +117,8 @@ fn open_to_read(path: &Path) -> Result<FileDevice, OpenError> {
     FileDevice::open(path).map_err(|error| open_error(path, error))
 }
 
-/// Opens a file for writing; else for reading, with the reason. Root can write to anything, but
-/// does not write to files that are marked read-only.
+/// Opens a file for writing; else for reading, with the reason. Root does not write to files marked
+/// read-only.
 fn open_to_write(path: &Path, origin: &Origin) -> Result<(FileDevice, Option<String>), OpenError> {
     let name = path.display();
     if !origin.has_write_permission() {

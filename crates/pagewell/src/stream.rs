@@ -1,5 +1,4 @@
-//! Locations which are streams: standard input, pipes and terminals. Each is read to its end, once,
-//! as cat(1) does.
+//! Locations which are streams: standard input, pipes and terminals, read to the end, once.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,7 +1,7 @@
-//! A stream as a tree with nothing but one file, so that it is copied as any file is.
+//! A stream as a tree of one file, to be copied as any file.
 //!
-//! Its bytes come once, in order. A copy looks at the first bytes before it touches what is there,
-//! and reads them again: the last bytes that came are kept. Any other place fails.
+//! Its bytes come once, in order. A copy reads the first ones twice, so the last bytes that came
+//! are kept. Any other place fails.
 //!
 //! Weakness: the length is known at the end, so that a target without room for it fails late.
 

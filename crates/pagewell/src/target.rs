@@ -80,8 +80,7 @@ impl TargetArguments {
     }
 }
 
-/// The process that is meant among `peers`, each a `what`; where none runs, the message ends with
-/// the `advice`.
+/// The process meant among `peers`, each a `what`; without one, the message ends with the `advice`.
 fn choose(
     mut peers: Vec<Peer>,
     process: Option<u32>,

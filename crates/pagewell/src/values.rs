@@ -32,8 +32,8 @@ pub(crate) fn choice<T: Clone + Send + Sync>(
     })
 }
 
-/// Parses `HOST` or `HOST:PORT`; the host is a name or an address, IPv6 with a port in brackets,
-/// and a link-local one with its interface.
+/// Parses `HOST` or `HOST:PORT`: a name or an address, IPv6 with a port in brackets, link-local
+/// with its interface.
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     let form = "an address is like 127.0.0.1, 127.0.0.1:20491, [::1]:20491 or localhost:20491";
     let bare = text
@@ -94,7 +94,7 @@ fn is_of_link(host: &str) -> bool {
 /// The address of a name: one of IPv4 if it has any, as the defaults are of IPv4.
 fn resolve(host: &str, port: u16, form: &str) -> Result<SocketAddr, String> {
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    // Digits and dots alone are meant as an address, and the resolver would take `1` for one.
+    // Digits and dots alone are meant as an address.
     let is_number = host
         .bytes()
         .all(|byte| byte.is_ascii_digit() || byte == b'.');

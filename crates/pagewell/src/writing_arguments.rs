@@ -109,7 +109,7 @@ impl WritingArguments {
         }
     }
 
-    /// What writing to a bucket needs; state is kept in this directory, if there is one.
+    /// What writing to a bucket needs, with state in this directory.
     pub(crate) fn writing(
         &self,
         state_directory: Option<&Path>,

@@ -1,5 +1,5 @@
-//! All regular files below a directory: threads work on them ahead, and the results are settled in
-//! the order of the names.
+//! All regular files below a directory: threads work ahead, and results are settled in the order of
+//! the names.
 
 use pagewell_fs::{Entry, FileType, Result};
 use pagewell_tree::pipeline::{self, Width, Worker};
@@ -24,8 +24,8 @@ impl<T> Item<T> {
 }
 
 /// Walks below `start`. With a width, threads call `ahead` for each file, which may leave it alone.
-/// `settle` gets in order the path of each file with that, and what cannot be listed; its first
-/// error ends the walk.
+/// `settle` gets paths in order with that, and what cannot be listed; its first error ends the
+/// walk.
 pub(super) fn each_file<T: Send>(
     (place, start): (&Place, &Entry),
     width: Option<Width>,

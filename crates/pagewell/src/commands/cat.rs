@@ -21,8 +21,7 @@ use crate::location::{Follow, Location, Place};
 use crate::progress::Progress;
 use crate::stream::{self, Stream};
 
-/// Larger files are not read ahead. What was read and not yet written then fits into few MiB
-/// outside the cache: pages that wait there would keep the next ones from being read.
+/// Larger files are not read ahead: what waits to be written fits into few MiB outside the cache.
 const SMALL_BYTES: u32 = 64 << 10;
 
 /// Write files to standard output, one after the other.
@@ -68,8 +67,8 @@ pub(crate) fn run(arguments: &CatArguments) -> anyhow::Result<Outcome> {
     write_all(&locations, arguments.recursive, &engine)
 }
 
-/// [`run`] for a program that measures: with a cache of this size, settings that `change` has
-/// changed, and a layer over the device of each image.
+/// [`run`] for measurements: with a cache of this size, settings that `change` changes, and a layer
+/// over the device of each image.
 pub fn read(
     locations: &[OsString],
     recursive: bool,
@@ -170,8 +169,7 @@ impl Writer {
 
     /// Writes all regular files below a directory.
     ///
-    /// Threads read the next files ahead where each waits for the system or a server. In an image
-    /// the page cache does that by itself.
+    /// Threads read the next files ahead, except in an image, where the page cache does.
     fn below(&mut self, place: &Place, start: &Entry) -> anyhow::Result<()> {
         let tree = &place.tree;
         let width = (!place.is_alone()).then(|| place.width());
@@ -218,8 +216,8 @@ impl Writer {
         }
     }
 
-    /// Writes a payload, or keeps it to be written with the next ones. Returns how many bytes it
-    /// had, fewer than promised when the file was cut meanwhile. `shown` is the name of its file.
+    /// Writes a payload, or keeps it for later. Returns its bytes, fewer than promised when the
+    /// file was cut meanwhile. `shown` is the name of its file.
     fn payload(&mut self, payload: &Payload, shown: &dyn Fn() -> String) -> anyhow::Result<u64> {
         if let Payload::Pages(pages) = payload {
             let bytes: usize = pages.iter().map(|page| page.len()).sum();
@@ -255,8 +253,8 @@ impl Writer {
         self.copied(payload, shown)
     }
 
-    /// Moves bytes of a file by sendfile(2), and returns how many there were. The error is how many
-    /// were moved before it failed: reading and writing the rest tells which side is at fault.
+    /// Moves bytes by sendfile(2), and returns how many. The error is how many were moved before it
+    /// failed: reading and writing the rest tells which side is at fault.
     fn send(&mut self, file: &OpenFile, offset: u64, length: u32) -> Result<u32, u32> {
         let mut sent = 0;
         while self.sends_files && sent < length {
@@ -274,7 +272,7 @@ impl Writer {
         if sent == length { Ok(sent) } else { Err(sent) }
     }
 
-    /// Writes a payload through the buffer, and returns how many bytes it had.
+    /// Writes a payload through the buffer; its bytes.
     fn copied(&mut self, payload: &Payload, shown: &dyn Fn() -> String) -> anyhow::Result<u64> {
         self.buffer.resize(READ_BYTES as usize, 0);
         let got = payload.copy_to(&mut self.buffer, true);
@@ -306,7 +304,6 @@ fn read_small(reader: &Reader<'_>) -> pagewell_fs::Result<Piece> {
     Ok(piece)
 }
 
-/// What waits at most: enough to make the system call cheap, and little for a reader of a slow
-/// source to wait for.
+/// What waits at most: enough for a cheap system call, little to wait for.
 const GATHERED_MAX: usize = 64;
 const GATHERED_BYTES_MAX: usize = 256 << 10;

@@ -58,10 +58,9 @@ pub(crate) fn run(arguments: &CompletionsArguments, program: &Command) -> anyhow
 
 /// What the generated script for bash lacks: names of files, and of what is inside an image.
 ///
-/// The generated function offers options and the placeholders of arguments. These functions
-/// complete places first, and take the placeholders out. bash takes `debian.iso::/boot` for three
-/// words, since a colon separates words (COMP_WORDBREAKS): the whole is taken from the line, and
-/// the offer is the rest behind the last colon.
+/// These functions complete places, and take placeholders of arguments out. To bash
+/// `debian.iso::/boot` is three words (COMP_WORDBREAKS): the whole is taken from the line, and the
+/// offer is the rest behind the last colon.
 ///
 /// Which commands take places, and which options take a value, is read from `program`.
 fn places(program: &clap::Command) -> String {

@@ -203,7 +203,7 @@ impl CpArguments {
 }
 
 pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
-    // Opening a directory sets the umask to 0: modes are then those that are asked for.
+    // Opening a directory sets the umask to 0: modes are as asked for.
     let umask = rustix::process::umask(rustix::fs::Mode::empty()).as_raw_mode();
     let locations = Location::parse_all(&arguments.locations)?;
     let Some((target, sources)) = locations.split_last() else {
@@ -238,8 +238,8 @@ pub(crate) fn run(arguments: &CpArguments) -> anyhow::Result<Outcome> {
     copier.finish().with_context(|| target.shown())
 }
 
-/// Opens the target. With `forces`, a file that cannot be written is opened without following a
-/// link to it, and the link is removed.
+/// Opens the target. With `forces`, a link to a file that cannot be written is not followed, and
+/// removed.
 fn open_target(location: &Location, forces: bool, engine: &Engine) -> anyhow::Result<Place> {
     let target = location.open(Follow::Always, Purpose::Fill, engine)?;
     let file = target.entry.filter(|entry| {

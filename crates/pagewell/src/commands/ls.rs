@@ -197,7 +197,7 @@ impl Lister<'_> {
         Ok(self.out.flush()?)
     }
 
-    /// Locations that are not directories, in the order given.
+    /// In the order given.
     fn others(&mut self, others: &[(Place, Entry)]) -> anyhow::Result<()> {
         let columns = Columns::of(self.arguments, others.iter().map(|(_, entry)| entry));
         for (place, entry) in others {

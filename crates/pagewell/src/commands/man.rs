@@ -14,8 +14,8 @@ const SOURCES: &str = include_str!("man/pagewell-sources.7");
 /// The line of it where the kinds belong.
 const KINDS: &str = ".\\\" KINDS\n";
 
-/// Sections before the examples, beside the help. A line before each names its pages: commands,
-/// `pagewell` for that of the program, or `every`.
+/// Sections before the examples. A line before each names its pages: commands, `pagewell`, or
+/// `every`.
 const SECTIONS: &str = include_str!("man/sections.roff");
 
 /// Print the manual page of the program, or write the pages of all commands to a directory.
@@ -49,7 +49,7 @@ pub(crate) fn run(arguments: &ManArguments, program: clap::Command) -> anyhow::R
     Ok(Outcome::Done)
 }
 
-/// Writes the pages of a program that is called as `pagewell COMMAND` to a directory.
+/// Writes the pages of `pagewell COMMAND` to a directory.
 ///
 /// # Errors
 ///
@@ -156,7 +156,7 @@ fn write(directory: &Path, name: &str, page: &[u8]) -> anyhow::Result<()> {
     std::fs::write(&path, page).with_context(|| path.display().to_string())
 }
 
-/// Where section 7 goes: man7 beside a directory that is called man1, else the same directory.
+/// Where section 7 goes: man7 beside man1, else the same directory.
 fn beside(directory: &Path) -> PathBuf {
     match directory.parent() {
         Some(parent) if directory.ends_with("man1") => parent.join("man7"),

@@ -1,4 +1,4 @@
-//! The commands: a file each, with its arguments.
+//! The commands.
 
 mod below;
 pub(crate) mod bench;

@@ -250,8 +250,7 @@ pub(crate) fn run(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     tell_ending(mounted.place(), written, control, log)
 }
 
-/// The process in the background, if the command goes there; the parent ends here when the child is
-/// ready.
+/// The process in the background, if wanted; the parent ends here when the child is ready.
 fn detached(foreground: bool) -> anyhow::Result<Option<background::Child>> {
     if foreground {
         return Ok(None);
@@ -282,7 +281,7 @@ fn engine_for(
     Ok(cache(&engine)?.with_writing(&wanted.writing, None))
 }
 
-/// Lets the caller go on; from then on a background process has the system log alone.
+/// Lets the caller go on.
 fn say_ready(side: Option<background::Child>, place: &Path) -> anyhow::Result<Option<SystemLog>> {
     match side {
         Some(child) => {
@@ -356,7 +355,7 @@ fn listen(mounted: &Arc<Mounted>) -> Option<Control> {
     }
 }
 
-/// Waits for the end of the mount, and until all that was written is on the device.
+/// Waits for the end of the mount, and until all is on the device.
 fn serve_until_unmounted(
     mounted: &Arc<Mounted>,
     told: Sender<Event>,
@@ -410,7 +409,7 @@ fn take_away(mounted: &Arc<Mounted>) {
         }
         Err(error) => report(&format!("{error} {ANOTHER}")),
     }
-    // In case another signal comes. On a thread, since a server that is gone never answers.
+    // On a thread, since a server that is gone never answers.
     let mounted = Arc::clone(mounted);
     let started = std::thread::Builder::new().name("sync".to_owned());
     let started = started.spawn(move || {
@@ -423,8 +422,8 @@ fn take_away(mounted: &Arc<Mounted>) {
     }
 }
 
-/// Brings what was written to the device after the mount. Gives up a source that does not answer,
-/// and reports what is lost.
+/// Brings what was written to the device. Gives up a source that does not answer, and reports what
+/// is lost.
 fn write_all(mounted: &Arc<Mounted>) -> anyhow::Result<()> {
     let writing = Arc::clone(mounted);
     let slow = format!(

@@ -1,4 +1,4 @@
-//! What `pagewell mount` is to mount: from its command line, or from a `[[mount]]` of its file.
+//! What `pagewell mount` is to mount.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -97,8 +97,7 @@ fn in_folder(list: &str, folder: &Path) -> String {
     options.collect::<Vec<_>>().join(",")
 }
 
-/// Mounts each by a process of its own, as the command for it alone does. One that fails keeps no
-/// other from being mounted.
+/// Mounts each by a process of its own, so that one that fails hinders no other.
 pub(super) fn mount_all(arguments: &MountArguments) -> anyhow::Result<Outcome> {
     let file = arguments.config.as_deref().unwrap_or(Path::new(""));
     let (mounts, mistakes) = Mounts::read(file)?;

@@ -18,9 +18,8 @@ use crate::writing_arguments::WritingArguments;
 
 const KIND_BYTES_MAX: usize = 64;
 
-/// Words for other programs: mount(8), systemd and all that read fstab; and what is so anyway.
-/// Pagewell needs no `loop` device, the kernel always judges permissions, and it keeps no times
-/// that it could write late.
+/// Words for other programs (mount(8), systemd, readers of fstab), and what is so anyway: no `loop`
+/// device is needed, the kernel judges permissions, and no times are kept.
 const FOR_OTHERS: &str = "defaults auto noauto nofail _netdev user nouser users owner group loop \
      async atime relatime norelatime strictatime nostrictatime diratime nodiratime lazytime \
      nolazytime silent default_permissions";
@@ -55,7 +54,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// These options, and those of each list of `-o`.
+    /// These options, and those of `-o`.
     pub(super) fn new(options: Options, lists: &[String]) -> anyhow::Result<Self> {
         let mut wanted = Self {
             options,
@@ -87,7 +86,7 @@ impl Wanted {
         let options = &mut self.options;
         match option {
             "ro" => options.read_only = true,
-            // The default. It takes back nothing: of two that differ the safe one wins.
+            // It takes back nothing: of two that differ the safe one wins.
             "rw" => {}
             "allow_other" => options.allow_other = true,
             "suid" => options.set_id_works = true,
@@ -164,7 +163,7 @@ impl Wanted {
     }
 }
 
-/// Checks a list of options. The error is the first mistake, and what is accepted.
+/// The error is the first mistake, and what is accepted.
 pub(crate) fn check(list: &str) -> Result<(), String> {
     let wanted = Wanted::new(Options::new(""), &[list.to_owned()]);
     wanted.map(|_| ()).map_err(|error| one_line(&error))

@@ -1,7 +1,7 @@
 //! The directory that is mounted on: what is there already, and what must not be below it.
 //!
-//! A mount whose program was killed stays in its place, and each use of it fails. The next mount
-//! takes it away, so that a unit or a user gets the files back by starting the program again.
+//! A mount whose program was killed stays, and each use of it fails. The next mount takes it away,
+//! so that starting the program again brings the files back.
 
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,7 @@ use pagewell_fuse::{mounted_on, unmount_entry};
 
 use crate::failure::{report, usage};
 
-/// Takes away a dead mount, and refuses to mount a source a second time. The mount itself reports
-/// other mistakes.
+/// Takes away a dead mount, and refuses to mount a source a second time.
 pub(super) fn make_way(place: &Path, source: &str) -> anyhow::Result<()> {
     let Ok(place) = resolved(place) else {
         return Ok(());
@@ -32,8 +31,8 @@ pub(super) fn make_way(place: &Path, source: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The place without symbolic links. A look at the mount itself would ask its program, which may be
-/// gone: then the last name is taken as it is.
+/// The place without symbolic links. The mount's program may be gone: then the last name is taken
+/// as it is.
 pub(super) fn resolved(place: &Path) -> anyhow::Result<PathBuf> {
     if let Ok(found) = std::fs::canonicalize(place) {
         return Ok(found);

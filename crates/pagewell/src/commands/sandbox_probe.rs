@@ -1,5 +1,5 @@
-//! `pagewell sandbox-probe`: what the sandbox of a server refuses, tried from inside. A hidden
-//! command for tests, and to see it on a system.
+//! `pagewell sandbox-probe`: what a server's sandbox refuses, tried from inside. A hidden command
+//! for tests.
 
 use std::fs::{self, File};
 use std::io::{Error, Result};

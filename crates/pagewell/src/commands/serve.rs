@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> anyhow::Result<Outcome> {
     serve((running, &notes), reloader, asked, &stopped)
 }
 
-/// Reports as which user directories are used, where that is not each caller.
+/// Reports as which user directories are used, if not each caller.
 fn note_user(opened: &[OpenExport]) {
     let user = rustix::process::geteuid();
     if !user.is_root() && opened.iter().any(|export| export.is_local) {
@@ -265,7 +265,7 @@ fn stop_all(running: Running) -> anyhow::Result<()> {
     finish(running.server, running.closing)
 }
 
-/// Stops the server and brings what was written to its devices. Gives up a source that does not
+/// Stops the server and brings what was written to its devices. Gives up sources that do not
 /// answer, and reports what is lost.
 fn finish(server: Server, closing: Closing) -> anyhow::Result<()> {
     let slow = format!(

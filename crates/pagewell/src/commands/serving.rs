@@ -18,8 +18,8 @@ use crate::escape;
 use crate::failure::{note, usage};
 use crate::values;
 
-/// How long a source that is not used any more may take nothing of what was written. With the time
-/// for clients to fetch their answers it is less than a unit allows (OPERATING).
+/// How long a source may take nothing of what was written at the end. With the time for clients to
+/// fetch answers it is less than a unit allows (OPERATING).
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(30);
 
 /// A longer stop is reported.
@@ -74,7 +74,7 @@ pub(super) fn announce(notes: &[String], text: &str, http: Option<&HttpServer>) 
     say(&(notes.collect::<String>() + text + &pages.unwrap_or_default()));
 }
 
-/// Prints many lines for people, or logs them where standard error is not for people.
+/// Prints lines, or logs them where standard error is not for people.
 pub(super) fn say(text: &str) {
     if pagewell_logging::is_text() {
         // A closed standard error is no reason not to serve.
@@ -84,8 +84,7 @@ pub(super) fn say(text: &str) {
     }
 }
 
-/// Runs `work`, which bounds its time by itself, on a thread of this name, and returns its result.
-/// Notes `slow` if it takes long.
+/// Runs `work`, which bounds its own time, on a thread of this name. Notes `slow` if it takes long.
 pub(super) fn wait_for<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,

@@ -178,8 +178,8 @@ impl Summer {
         )
     }
 
-    /// Prints the sum of a file; lists call it `name`, messages `label`. A file that cannot be read
-    /// is reported; the error is one of the output.
+    /// Prints the sum of a file, `name` in lists, `label` in messages, or reports why it cannot be
+    /// read; the error is one of the output.
     fn settle(
         &mut self,
         (name, label): (&[u8], &[u8]),
@@ -231,7 +231,7 @@ impl Summer {
     }
 }
 
-/// The sum of a file, and its length; `count` gets the bytes as they are read.
+/// A file's sum and length; `count` gets bytes as they are read.
 fn digest(
     tree: &Tree,
     entry: &Entry,
@@ -269,8 +269,8 @@ fn line(sum: &str, name: &[u8]) -> Vec<u8> {
     [mark, sum.as_bytes(), b"  ", &name, b"\n"].concat()
 }
 
-/// A name as sha256sum writes it: a newline, a carriage return and a backslash are escaped, and
-/// then the line begins with a backslash.
+/// A name as sha256sum writes it: newlines, carriage returns and backslashes are escaped, and then
+/// the line begins with a backslash.
 fn escaped(name: &[u8]) -> (&'static [u8], Vec<u8>) {
     if !name.iter().any(|byte| b"\n\r\\".contains(byte)) {
         return (b"", name.to_vec());

@@ -69,8 +69,8 @@ pub(crate) fn run(arguments: &TopArguments) -> anyhow::Result<Outcome> {
             "top needs a terminal; 'pagewell top --once' prints text",
         ));
     }
-    // Before any thread starts: threads inherit what is blocked. In raw mode the keyboard sends
-    // none of these signals; another program may.
+    // Before any thread starts: threads inherit what is blocked. In raw mode only other programs
+    // send these signals.
     let is_stopped = Arc::new(AtomicBool::new(false));
     let stop = Arc::clone(&is_stopped);
     let stop = move || stop.store(true, Ordering::Relaxed);
@@ -97,8 +97,7 @@ fn once(arguments: &TopArguments, target: &Target, first: &Snapshot) -> anyhow::
     Ok(Outcome::Done)
 }
 
-/// Asks for a snapshot at every interval, on a thread of its own, so that a slow server does not
-/// hold up the keyboard.
+/// Asks for snapshots on a thread of its own, so that a slow server does not hold up the keyboard.
 fn ask(
     target: Target,
     interval: Duration,

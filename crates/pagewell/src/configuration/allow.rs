@@ -1,7 +1,7 @@
 //! The clients that may use an export: addresses, networks and names of hosts.
 //!
-//! A name stands for the addresses that it has when the configuration is read. A name without an
-//! address lets no client in, and is reported.
+//! A name stands for its addresses when the configuration is read. A name without one lets no
+//! client in, and is reported.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::fmt;
@@ -58,8 +58,8 @@ impl fmt::Display for Allowed {
 pub(crate) struct Hosts(HashMap<String, Vec<IpAddr>>);
 
 impl Hosts {
-    /// Looks up all names in these lists, within [`LOOK_UP_FOR`]. Also returns a line for each name
-    /// without an address.
+    /// Looks up all names, within [`LOOK_UP_FOR`]. Also returns a line for each name without an
+    /// address.
     pub(crate) fn look_up<'a>(lists: impl IntoIterator<Item = &'a Allowed>) -> (Self, Vec<String>) {
         let hosts = lists.into_iter().filter_map(|allowed| match allowed {
             Allowed::Host(name) => Some(name.clone()),
@@ -114,8 +114,8 @@ fn network_of(address: IpAddr) -> Option<Network> {
 
 type Answer = Result<Vec<IpAddr>, String>;
 
-/// Asks for each name, several at a time. A resolver cannot be interrupted: late answers stay with
-/// their threads.
+/// Asks for several names at a time. A resolver cannot be interrupted: late answers stay with their
+/// threads.
 fn ask(names: &BTreeSet<String>) -> HashMap<String, Answer> {
     let waiting: VecDeque<String> = names.iter().cloned().collect();
     let waiting = Arc::new(Mutex::new(waiting));

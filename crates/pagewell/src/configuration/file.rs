@@ -97,13 +97,12 @@ pub(crate) struct ExportTable {
 }
 
 impl ConfigurationFile {
-    /// Reads a file, and checks what can be checked without serving: keys, values, and that sources
-    /// are there.
+    /// Reads a file, and checks keys, values, and that sources are there.
     pub(crate) fn read(path: &Path) -> anyhow::Result<Result<Self, Mistakes>> {
         Ok(Self::parse(path, &read_text(path)?))
     }
 
-    /// Parses the text of the file at `path`; relative paths in it start at its directory.
+    /// Parses the text of the file at `path`, where relative paths start.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<Self, Mistakes> {
         let lines = Lines::of(text);
         let mut mistakes = Mistakes::none(path);
@@ -295,7 +294,7 @@ pub(super) fn document<'t>(
         let line = error.span().map_or(1, |span| lines.at(&span));
         mistakes.add(line, error.message().replace('\n', ", "));
     }
-    // A document with mistakes would only bring more of the same.
+    // A document with mistakes would bring more of the same.
     errors.is_empty().then_some(document)
 }
 

@@ -1,5 +1,5 @@
 //! The limits in the configuration: `[limits]` for each client, and the same keys in an
-//! `[[export]]` for its clients together. The command line has none.
+//! `[[export]]` for its clients together.
 
 use std::num::NonZeroU64;
 
@@ -12,8 +12,8 @@ use super::table::{At, Table, number, text_or_number};
 
 const CALLS_MAX: u64 = 1_000_000_000;
 
-/// The fewest and the most bytes a second. With fewer, paying for one READ would take longer than
-/// clients wait for the next answer.
+/// Bytes a second. With fewer, paying for one READ would take longer than clients wait for an
+/// answer.
 const BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
 
 /// Keys of `[limits]`, and some of `[[export]]`.

@@ -1,8 +1,6 @@
-//! The log in the configuration: the table `[log]`, and what replaces it on the command line and in
-//! the variable.
+//! The log in the configuration: the table `[log]`, the command line, and the variable.
 //!
-//! Levels, the time from which calls are slow and the audit log change while a server runs; the
-//! form of the lines does not.
+//! A reload changes levels, the time of slow calls and the audit log, not the form of the lines.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -98,7 +96,7 @@ impl LogSettings {
         })
     }
 
-    /// Starts the log as wanted; with `audits`, calls to exports with an audit log go there.
+    /// Starts the log; with `audits`, calls to exports with an audit log go there.
     pub(crate) fn begin(&self, audits: bool) -> anyhow::Result<()> {
         log_arguments::begin(self.levels.as_deref(), self.format, self.audit.clone())?;
         watch_calls(self.slow, audits);

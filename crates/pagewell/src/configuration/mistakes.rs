@@ -1,13 +1,13 @@
-//! The mistakes of a configuration file: each a line with the file's name and the line in it.
+//! The mistakes of a configuration file.
 
 use std::path::{Path, PathBuf};
 
 use crate::failure::report;
 
-/// Mistakes in a report; the rest are counted. A file of another kind has one in each line.
+/// Most mistakes in a report; a file of another kind has one in each line.
 const SAID_MAX: usize = 20;
 
-/// Mistakes in a file, in the order of its lines once they are [sorted](Self::into_result).
+/// Mistakes in a file, [sorted](Self::into_result) at the end.
 #[derive(Debug)]
 pub(crate) struct Mistakes {
     file: PathBuf,
@@ -51,7 +51,7 @@ impl Mistakes {
         }
     }
 
-    /// All of them, as `FILE:LINE: TEXT`, at most [`SAID_MAX`], then the count of the rest.
+    /// At most [`SAID_MAX`] as `FILE:LINE: TEXT`, then the count of the rest.
     pub(crate) fn lines(&self) -> Vec<String> {
         let file = self.file.display();
         let said = self.found.iter().take(SAID_MAX);

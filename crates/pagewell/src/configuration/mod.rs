@@ -14,8 +14,8 @@
 //!   shown.rs     writes that for people and programs
 //! ```
 //!
-//! The command line wins over the file, and the file over the defaults. Keys of exports in
-//! `[server]` hold for each export without its own.
+//! The command line wins over the file, the file over defaults. Keys of exports in `[server]` hold
+//! for each export without its own.
 //!
 //! Known weakness: names of hosts are looked up when the file is read, so a host with a new address
 //! is let in after the next reload.

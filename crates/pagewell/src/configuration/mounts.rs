@@ -1,7 +1,7 @@
 //! The mounts in the configuration: each `[[mount]]`, for `pagewell mount --config`.
 //!
-//! A server does not read them, and a mount reads nothing else: a mistake in one keeps neither the
-//! server nor the other mounts from working. `pagewell config check` checks all.
+//! A server does not read them, and a mount reads nothing else: a mistake in one hinders neither
+//! the server nor other mounts. `pagewell config check` checks all.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

@@ -93,8 +93,8 @@ impl<'f> Picker<'f> {
         }
     }
 
-    /// From here on values are of this export. `lines`: where the file has the name and the source
-    /// of this export, or of the one that it replaces if it `is_given` on the command line.
+    /// From here on values are of this export. `lines`: where the file has its name and source, or
+    /// those of the one that it replaces if it `is_given` on the command line.
     pub(super) fn begin(
         &mut self,
         argument: &ExportArgument,

@@ -1,4 +1,4 @@
-//! The settings of a server, each resolved: from the command line, else the file, else the default.
+//! The settings of a server, resolved: from the command line, else the file, else the default.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -86,8 +86,7 @@ pub(crate) struct ExportSettings {
 }
 
 impl Settings {
-    /// The settings of this command line and its file. The error is one mistake; further ones have
-    /// been reported.
+    /// The error is one mistake; further ones have been reported.
     pub(crate) fn load(arguments: &ServeArguments) -> anyhow::Result<Self> {
         let file = match &arguments.config {
             None => None,
@@ -243,7 +242,7 @@ fn of_sandbox(
     (mode, allow)
 }
 
-/// The exports of the file, then those of the command line, which replace exports of the same name.
+/// The exports of the file, then those of the command line, which replace their namesakes.
 fn exports(
     arguments: &ServeArguments,
     (given, file): (Vec<ExportArgument>, Option<&ConfigurationFile>),

@@ -1,5 +1,4 @@
-//! A table of a configuration file: keys are taken out one by one, and those left over are
-//! mistakes.
+//! A table of a configuration file: keys are taken out, and those left over are mistakes.
 
 use std::ops::Range;
 
@@ -109,7 +108,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// The message on an unknown key: the advice for a former key, the key that was meant, or all keys.
+/// The message on an unknown key: advice on a former key, the key meant, or all keys.
 pub(super) fn unknown(key: &str, table: &str, known: &[&'static str]) -> String {
     if let Some(advice) = gone::advice(key) {
         return advice;

@@ -1,9 +1,8 @@
 //! The attributes of a copy.
 //!
-//! Unless more is to be kept, a new file has the permissions of its original that the umask leaves,
-//! belongs to the user that copies, and has the time of its making; an existing file keeps what it
-//! had. Set-id bits are only given where the owner is that of the original: they must not become
-//! those of another user.
+//! By default a new file has the permissions of its original that the umask leaves, the owner that
+//! copies, and the time of its making; an existing file keeps what it had. Set-id bits are only
+//! given with the owner of the original.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -50,8 +49,7 @@ fn with_group(gid: u32) -> SetAttributes {
 }
 
 impl Terms {
-    /// Owner and times to keep of an original. Only root gives files away; other users keep a group
-    /// that they are in.
+    /// Owner and times to keep. Only root gives files away; others keep a group that they are in.
     pub(super) fn kept(&self, original: &Attributes) -> SetAttributes {
         let keep = self.rules.keep;
         let is_root = self.is_root();
@@ -66,7 +64,7 @@ impl Terms {
         }
     }
 
-    /// The mode of a new object until it is filled: if it will get another owner, no other user may
+    /// The mode of a new object until it is filled: before it gets another owner, no other user may
     /// open it.
     pub(super) fn mode_at_first(&self, original: &Attributes) -> u32 {
         let mode = original.mode & 0o777;
@@ -91,8 +89,7 @@ impl Terms {
         }
     }
 
-    /// The mode of the original, without the set-id bits unless owner and group are those of the
-    /// original.
+    /// The mode of the original; set-id bits only with its owner and group.
     fn mode_kept(&self, original: &Attributes, object: &Object) -> u32 {
         let mode = original.mode & 0o7777;
         let owner = (original.uid, original.gid);
@@ -116,16 +113,15 @@ impl Terms {
         }
     }
 
-    /// Removes the access control lists that the original lacks: a new object has those of its
-    /// directory, and with the mode of the original they would let more users in.
+    /// Removes access control lists that the original lacks: those of a new object's directory
+    /// would let more users in.
     fn remove_lists(
         &self,
         original: &Attributes,
         object: &Object,
         extended: &[ExtendedAttribute],
     ) -> Result<(), Error> {
-        // Saves a call for each file where none can have lists. A directory without lists may get
-        // one while the copy runs.
+        // Saves a call for each file where none can have lists.
         let local = self.local().filter(|local| local.limits().access_lists);
         let Some(lists) = local.and_then(|local| local.extended_attributes()) else {
             return Ok(());
@@ -179,8 +175,8 @@ impl Hand {
         known.and(set)
     }
 
-    /// Sets attributes of a copy, with one call if the target takes all. One that it refuses costs
-    /// no other, and is noted.
+    /// Sets attributes of a copy, by one call if possible. One that is refused costs no other, and
+    /// is noted.
     pub(super) fn give(
         &mut self,
         original: &Original<'_>,
@@ -204,8 +200,7 @@ impl Hand {
                 // As cp(1) does: the user of the target may be in this group.
                 let _ = self.terms.set(object, &with_group(gid));
             }
-            // Root alone gets a message, as from cp(1): other users do not expect to give files
-            // away.
+            // Root alone gets a message, as from cp(1).
             if part != Part::Ownership || alone.uid.is_some() {
                 let is_directory = original.entry.attributes.file_type.is_directory();
                 self.notices.push(Notice::Lost(part, is_directory, error));
@@ -246,8 +241,7 @@ impl Hand {
         Ok(known)
     }
 
-    /// Gives a copy extended attributes, and removes the access control lists that are not among
-    /// them.
+    /// Gives a copy extended attributes, and removes other access control lists.
     fn set_extended(
         &mut self,
         original: &Original<'_>,

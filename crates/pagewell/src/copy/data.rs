@@ -1,8 +1,8 @@
 //! Moves the bytes of a file.
 //!
-//! Into a directory of this machine they go through the file's descriptor: one system call for each
-//! read, and between two such directories within the kernel (copy_file_range(2)), which may share
-//! the blocks. Other targets are written with [`pagewell_fs::FileSystem::write`].
+//! Into a directory of this machine they go through the file's descriptor, between two such
+//! directories within the kernel (copy_file_range(2)), which may share the blocks. Other targets
+//! are written with [`pagewell_fs::FileSystem::write`].
 
 use std::os::fd::AsFd;
 

@@ -1,8 +1,8 @@
 //! Brings a copy to the device, once, at its end.
 //!
-//! A few files are synchronised one by one, more by their whole file system. That is cheaper for
-//! many files but waits for what other programs have written, too. The kernel reports both ways
-//! what it could not write since the target was opened.
+//! A few files are synchronised one by one, more by their whole file system, which waits for what
+//! other programs wrote, too. The kernel reports both ways what it could not write since the target
+//! was opened.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,8 +12,8 @@ use pagewell_tree::Tree;
 
 use super::object::Object;
 
-/// Objects that are synchronised one by one. Each costs about one commit of a journal; as many take
-/// the time that a quiet file system takes.
+/// Objects synchronised one by one, about one commit of a journal each; as many take as long as a
+/// quiet file system.
 const FEW: usize = 16;
 
 /// What changed in a directory of this machine.

@@ -1,19 +1,18 @@
 //! Copies what is below a directory: one thread walks and makes directories, several copy what is
 //! in them ([`pagewell_tree::pipeline`]).
 //!
-//! The thread of the walk settles the work of the others in the order of the walk: messages come in
-//! that order, and a directory gets its attributes after all that is in it. It copies large files
-//! itself, which shows their progress and bounds the memory of the others.
+//! The thread of the walk settles the others' work in its order: messages come so, and a directory
+//! gets its attributes after all that is in it. It copies large files itself, which shows their
+//! progress and bounds memory.
 //!
-//! Every copy makes or changes the one name that it is for, so that two of them meet only in an
-//! object with several names. Names of one original wait for each other ([`super::links`]); a write
-//! to a file of the target with several names waits for its turn in the order of the walk
-//! ([`Trouble::Aliased`]). Where names that differ only in case are one, one thread does all.
+//! Every copy changes one name, so two meet only in an object with several names. Names of one
+//! original wait for each other ([`super::links`]); a write to a file of the target with several
+//! names waits for its turn in the walk ([`Trouble::Aliased`]). Where names that differ only in
+//! case are one, one thread does all.
 //!
-//! In a directory of this machine all directories are made before the first file. File systems lay
-//! a file beside its directory, and a directory that is made among files where none lie yet: ext4
-//! without a journal then fills the same places again and again, and passes over what was removed
-//! there within the last minutes (`scripts/bench-copy.sh`, the row "again").
+//! In a directory of this machine all directories are made before the first file: else ext4 without
+//! a journal fills the same places again and again, and passes over what was removed there within
+//! the last minutes (`scripts/bench-copy.sh`, the row "again").
 //!
 //! After a failure that ends the copy the threads finish what they have begun, and begin nothing.
 
@@ -350,8 +349,8 @@ impl Copier {
         Entered { made, notices }
     }
 
-    /// Enters a directory of the target, which it makes unless that was done; nothing when the
-    /// original is not to be entered.
+    /// Enters a directory of the target, made if need be; nothing when the original is not to be
+    /// entered.
     fn enter(
         &mut self,
         line: &mut Line<'_, '_, '_>,
@@ -416,8 +415,7 @@ impl Copier {
         self.tell(tried.notices);
         let original = leaf.original(place);
         let copied = match tried.copied {
-            // All before it in the order of the walk is done, and no other thread writes to such a
-            // file.
+            // All before it is done, and no other thread writes to such a file.
             Err(Trouble::Aliased) => {
                 let copied = self.hand.leaf(&original, &leaf.to);
                 self.tell_own();

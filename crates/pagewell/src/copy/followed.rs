@@ -1,10 +1,9 @@
 //! Copies what symbolic links below a directory lead to.
 //!
-//! Each is copied as if it were another source, to the name of the link, in the order of the walk:
-//! after all that came before. A directory there is a walk of its own, within that of the directory
-//! with the link. Such walks can lead in circles, and a few links can make an endless tree: so no
-//! directory is entered again below itself, inside more than [`LINKS_MAX`] others that links led
-//! to, or by links more than [`VISITS_MAX`] times.
+//! Each is copied as another source, to the name of the link, in the order of the walk. A directory
+//! there is a walk within that of the directory with the link. Such walks can lead in circles, and
+//! few links can make an endless tree: so no directory is entered below itself, inside more than
+//! [`LINKS_MAX`] others that links led to, or by links more than [`VISITS_MAX`] times.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,6 @@
 //! One thread of a copy: its own state and its messages.
 //!
-//! Any thread makes a copy. Its messages are kept, and one thread prints them in the order of the
-//! walk.
+//! Any thread makes a copy; one prints the messages in the order of the walk.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,8 +37,8 @@ pub(super) struct Hand {
     pub(super) notices: Vec<Notice>,
     /// Whether this is the thread of the walk.
     is_first: bool,
-    /// Whether all before the present copy in the order of the walk is done, so that it may write
-    /// to a file with several names: other threads could write to the same file by another name.
+    /// Whether all before the present copy in the walk is done, so that it may write to a file with
+    /// several names.
     pub(super) is_in_turn: bool,
 }
 

@@ -128,8 +128,8 @@ impl Hand {
 
     /// Copies a file into a disk image, over the beginning of its file, which must hold all of it.
     ///
-    /// An image has a length, permissions and a name of its own, so a copy is bytes alone. Holes
-    /// are written as zeros: what was there before must not show through.
+    /// An image keeps its length, permissions and name. Holes are written as zeros: what was there
+    /// must not show through.
     fn overwrite(
         &mut self,
         original: &Original<'_>,
@@ -306,8 +306,8 @@ impl Hand {
     }
 
     /// Fills an empty file, and gives it its attributes. A new file that cannot be filled is
-    /// removed, unless the original fails after some bytes: then these stay, older than the
-    /// original, so that the next copy with -u begins anew.
+    /// removed, unless the original fails after some bytes: these stay, older than the original, so
+    /// that a copy with -u begins anew.
     fn file(
         &mut self,
         original: &Original<'_>,
@@ -441,9 +441,9 @@ fn not_made(original: &Entry, error: Error) -> Trouble {
     }
 }
 
-/// Whether an existing file of the target may be written, as open(2) would say. A server lets the
-/// owner write to a file that is protected from that (RFC 1813 section 4.4), so it is asked by
-/// ACCESS. A file of this machine is opened.
+/// Whether an existing file of the target may be written, as open(2) would say. A server lets
+/// owners write to protected files (RFC 1813 section 4.4), so it is asked by ACCESS. A file of this
+/// machine is opened.
 pub(crate) fn check_write(tree: &Tree, id: &FileId) -> Result<Option<OpenFile>, Error> {
     let call = tree.call();
     if let Some(local) = tree.local() {

@@ -1,8 +1,8 @@
-//! What this copy has made: further names of a file become links to its copy, and no named source
-//! takes the place of the copy of another.
+//! What this copy has made: further names of a file become links, and no named source replaces the
+//! copy of another.
 //!
-//! Threads reach several names of one file at the same time. The first claims the file. The others
-//! wait until it is copied, and make links, or until that fails: then one of them copies it.
+//! Of threads that reach names of one file the first claims it. The others wait until it is copied,
+//! and make links, or until that fails: then one of them copies it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -69,8 +69,8 @@ impl Links {
         known.given.insert((key, name.to_vec()))
     }
 
-    /// Claims the original until the claim is dropped, if its further names are to be links. Waits
-    /// for a thread that has claimed another name of it.
+    /// Claims the original until the claim is dropped, if further names are to be links. Waits for
+    /// other claims.
     pub(super) fn claim(&self, original: &Original<'_>, has_names: bool) -> Claim<'_> {
         let mut claim = Claim {
             links: self,

@@ -1,15 +1,15 @@
 //! Attributes of the originals that the target does not take.
 //!
 //! A server that squashes root gives no file away, and a file system without owners, permissions or
-//! times keeps none: then each copy lacks the same part. Bytes and other attributes are not lost
-//! with it. Losses are counted, and reported once at the end.
+//! times keeps none. Such losses cost no other attributes, are counted, and reported once at the
+//! end.
 
 use pagewell_fs::{Error, SetAttributes};
 
 use super::object::is_final;
 
-/// Attributes that succeed or fail together, in the order of setting them: giving a file away
-/// clears bits of its mode.
+/// Attributes that succeed or fail together, in the order of setting: giving a file away clears
+/// bits of its mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     Ownership,
@@ -50,8 +50,7 @@ impl Part {
     }
 }
 
-/// Whether the target will not set an attribute. Any other failure is one of the copy: the object
-/// is gone, or nothing can be written any more.
+/// Whether the target will not set an attribute; other failures are of the copy.
 pub(super) fn is_refusal(error: &Error) -> bool {
     !is_final(error) && !matches!(error, Error::Stale | Error::NotFound)
 }

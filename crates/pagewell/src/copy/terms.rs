@@ -79,8 +79,8 @@ impl Terms {
         self.has_ended.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writing one would change the bytes of the other: a file and an image in it, or two
-    /// images with a file in common.
+    /// Whether writing one would change the other: a file and an image in it, or two images with a
+    /// common file.
     pub(super) fn shares_bytes(&self, original: &Original<'_>, existing: Option<&Entry>) -> bool {
         let (place, target) = (original.place, &self.target);
         let within = |is_local: bool, files: &[FileIdentity], entry: &Entry| {
@@ -102,8 +102,8 @@ impl Terms {
         self.rules.keep.links && (is_linked || may_be_followed_to)
     }
 
-    /// Whether a descriptor is not enough for a copy: it may get other names or extended
-    /// attributes, or another original may be meant for its name.
+    /// Whether a descriptor is not enough: the copy may get other names or extended attributes, or
+    /// another original may be meant for its name.
     pub(super) fn needs_id(&self, original: &Original<'_>) -> bool {
         let Rules { keep, several, .. } = &self.rules;
         self.folds_case
@@ -112,11 +112,10 @@ impl Terms {
             || keep.extended != Extended::Nothing && original.place.has_extended_attributes()
     }
 
-    /// Whether two objects are one. Directories of this machine can be open twice, and so can
-    /// exports of one server. A server has several names and addresses, so any two servers may be
-    /// one, or this machine; an export inside a larger one has other handles or numbers there.
-    /// Equal handles prove one object. Equal numbers do not: two servers may give the same to their
-    /// file systems, and root directories have few.
+    /// Whether two objects are one. Directories of this machine and exports of a server can be open
+    /// twice. Any two servers may be one, or this machine; an export inside a larger one has other
+    /// handles or numbers there. Equal handles prove one object. Equal numbers do not: two servers
+    /// may give the same to their file systems, and root directories have few.
     pub(super) fn is_same(&self, place: &Place, one: &Entry, other: &Entry) -> bool {
         let target = &self.target;
         if place.is_alone() || target.is_alone() {
@@ -136,8 +135,8 @@ impl Terms {
         one.id == other.id || may_be_same && self.are_alike(place, &one.id, &other.id)
     }
 
-    /// Whether what servers now say of an object of a source and one of the target does not tell
-    /// them apart. It does if the original was the same before and after the look at the other.
+    /// Whether what servers now say of two objects does not tell them apart. It does if the
+    /// original was the same before and after the look at the other.
     fn are_alike(&self, place: &Place, one: &FileId, other: &FileId) -> bool {
         for _ in 0..LOOKS_MAX {
             let looked = (look(&place.tree, one), look(&self.target.tree, other));
@@ -215,9 +214,8 @@ impl Terms {
             .take(|| filesystem.remove(&call, &to.directory, &to.name).map(drop))
     }
 
-    /// Makes a name in the target. An existing one stays until a new one beside it is made and
-    /// takes its place: making it may fail. `is_link`: `make` links an object that has another
-    /// name.
+    /// Makes a name in the target. An existing one stays until a new one beside it takes its place.
+    /// `is_link`: `make` links an object that has another name.
     pub(super) fn replace<T>(
         &self,
         to: &Target,
@@ -238,9 +236,8 @@ impl Terms {
                 let moved = filesystem.rename(&call, from, to, RenameMode::Replace);
                 moved.map(|_| made)
             });
-            // The name beside remains when the move failed, and when it moved nothing because both
-            // were names of one object. It can also exist after a failed `make`: no other program
-            // makes such a name, so the request was sent twice, and the first answer was lost.
+            // The name beside remains when the move failed, and when both were names of one object.
+            // It can also exist after a failed `make`, whose first answer was lost.
             if made.is_err() || is_link {
                 let _ = filesystem.remove(&call, directory, &beside);
             }
@@ -266,8 +263,7 @@ impl Terms {
 /// What distinguishes an object from another with the same number.
 fn look(tree: &Tree, id: &FileId) -> Result<(FileType, u64, Timestamp), Error> {
     let (filesystem, call) = (&tree.filesystem, tree.call());
-    // The first call writes out what the server lacks. Opening then asks the server, and ignores
-    // earlier answers.
+    // This writes out what the server lacks; opening then asks anew.
     filesystem.attributes(&call, id)?;
     let opened = filesystem.open(&call, id)?;
     filesystem.close(&call, id)?;

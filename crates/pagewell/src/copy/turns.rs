@@ -1,14 +1,14 @@
 //! One creator at a time in a file system of this machine.
 //!
-//! **Problem.** The kernel lets one thread at a time change a directory; the others spin meanwhile.
-//! Where a file takes long to make, each burns as much processor time as the one that makes it:
-//! ext4 without a journal passes over all inodes that were deleted within the last minutes, and two
-//! threads that do so find the same free one, in different directories, too.
+//! **Problem.** The kernel lets one thread at a time change a directory; the others spin. Where a
+//! file takes long to make, that burns processors: ext4 without a journal passes over all inodes
+//! deleted within the last minutes, and two threads find the same free one, in different
+//! directories, too.
 //!
-//! **Rule.** A thread that makes or removes a name has a turn, and the others sleep meanwhile. It
-//! makes up to [`FILES_OF_A_TURN`] files in one turn and fills them afterwards: each turn wakes a
-//! thread, and a directory's cache lines are slow to reach another processor (50,000 files into
-//! memory 0.37 s, with one file in a turn 0.57 s).
+//! **Rule.** A thread that makes or removes a name has a turn, and the others sleep. It makes up to
+//! [`FILES_OF_A_TURN`] files in a turn and fills them afterwards: each turn wakes a thread, and
+//! moves a directory's cache lines (50,000 files into memory 0.37 s, with one file in a turn 0.57
+//! s).
 //!
 //! ```text
 //!   one:    make make make make | fill fill fill fill |   sleep   | make ...

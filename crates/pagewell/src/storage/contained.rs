@@ -1,8 +1,8 @@
 //! Images inside other things: the bytes of a volume without their wrappings.
 //!
-//! [`pagewell_container`] looks at the bytes. What it cannot do is to open the files that a sheet
-//! (`.cue` and the like) names, which lie beside the sheet: at a path of this machine whatever
-//! their capitals, at a server under exactly that name.
+//! [`pagewell_container`] looks at the bytes. The files that a sheet (`.cue` and the like) names
+//! are opened here, beside the sheet: at a path of this machine whatever their capitals, at a
+//! server under exactly that name.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -36,8 +36,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// Takes off the wrappings of storage whose bytes are `device`, up to what is wanted; `open` opens
-/// what is beside it.
+/// Takes off the wrappings of `device`, up to what is wanted; `open` opens what is beside it.
 pub(crate) fn unwrap(
     storage: &Storage,
     (device, wanted): (Arc<dyn Device>, Wanted),

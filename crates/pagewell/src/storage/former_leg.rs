@@ -1,8 +1,7 @@
 //! Files and block devices that were legs of a mirror.
 //!
-//! Version 0.2 made mirrors, and kept a record of each leg: beside a file, of a block device in the
-//! state directory. A write to one leg would make the others differ, so a leg is read-only until
-//! the record is removed.
+//! Version 0.2 kept a record of each leg: beside a file, of a block device in the state directory.
+//! A write to one leg would make the others differ, so it is read-only until the record is removed.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Where the bytes of a source are, and the parts of its spelling on a command line.
+//! The parts of a source's spelling on a command line.
 
 use std::path::{Path, PathBuf};
 

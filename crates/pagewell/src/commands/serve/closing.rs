@@ -1,5 +1,5 @@
-//! Sources of exports that are not served any more: a thread closes each, when its last call has
-//! ended and what was written is on its device.
+//! Sources not served any more: a thread closes each, after its last call, when what was written is
+//! on its device.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -41,7 +41,7 @@ impl Closing {
         }
     }
 
-    /// Waits for all of them. Returns whether one that was still in the list has lost something.
+    /// Waits for all. Returns whether one in the list has lost something.
     pub(super) fn wait(&self) -> bool {
         let all = std::mem::take(&mut *self.0.lock());
         let losses = all.into_iter().map(|thread| thread.join().ok().flatten());

@@ -27,7 +27,7 @@ pub(super) struct OpenExport {
     /// Limits dirty memory, if the export is written through the page cache.
     dirty_limit: Option<DirtyLimit>,
     writes: Writes,
-    /// Whether the source is the same, whatever it is opened for.
+    /// Whether the source is the same whatever it is opened for.
     serves_all: bool,
     pub(super) is_local: bool,
 }
@@ -73,8 +73,8 @@ fn open_source(settings: &ExportSettings, engine: &Engine) -> anyhow::Result<ope
     Ok(opened)
 }
 
-/// A note on a bucket that few clients or none can change, since all of it belongs to the user of
-/// the server; none where the settings ask for that.
+/// A note on a bucket that few clients can change, since it belongs to the server's user; none
+/// where the settings ask for that.
 fn shuts_out(settings: &ExportSettings, owner: u32, mode: u32) -> Option<String> {
     const OTHERS_WRITE: u32 = 0o002;
     let source = settings.argument.text.to_string_lossy();

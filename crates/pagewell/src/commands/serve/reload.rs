@@ -1,14 +1,14 @@
 //! SIGHUP with `--config`, and `pagewell reload`: reads the file again, and changes what can
 //! change.
 //!
-//! Rule: everything that can fail comes first, up to opening the new sources; then all exports are
-//! replaced at once. After a failure nothing has changed. A source that goes on to be served is not
-//! opened again, whichever export has it. A source that is not served any more is closed when the
-//! calls that use it have ended, on a thread of its own.
+//! Rule: all that can fail comes first, up to opening new sources; then all exports are replaced at
+//! once. After a failure nothing has changed. A source that goes on to be served is not opened
+//! again, whichever export has it. Others are closed when the calls that use them have ended, on
+//! threads of their own.
 //!
-//! Known weaknesses: a source that is being closed is still in use, so that an image cannot be
-//! opened for writing in that time. An image that was served for reading, and is now to be written,
-//! is opened a second time, and its pages are read again.
+//! Known weaknesses: while a source is being closed, its image cannot be opened for writing. An
+//! image that was served for reading, and is now to be written, is opened a second time, and its
+//! pages are read again.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -51,8 +51,7 @@ pub(super) struct Reloader {
     pub(super) address: SocketAddr,
     pub(super) served: Vec<OpenExport>,
     pub(super) hosts: Hosts,
-    /// As at the start of the server; those of exports and limits, and what a reload changes of the
-    /// log, as they are now.
+    /// As at the start; of exports, limits and what a reload changes of the log, as now.
     pub(super) entries: Vec<Entry>,
     pub(super) log: LogSettings,
     pub(super) closing: Closing,
@@ -84,7 +83,7 @@ impl Reloading {
         Ok(())
     }
 
-    /// Reloads, and returns what came of it, which it also logs.
+    /// Reloads; logs and returns what came of it.
     pub(super) fn reload(&self) -> Result<String, String> {
         match &mut *self.0.lock() {
             Some(reloader) => reloader.reload_and_say(),
@@ -92,8 +91,8 @@ impl Reloading {
         }
     }
 
-    /// Lets go of what is served. Does not wait for a reload at work: a source that it opens may be
-    /// silent, and it changes nothing any more once the server stops.
+    /// Lets go of what is served. Does not wait for a reload at work, whose source may be silent:
+    /// it changes nothing once the server stops.
     pub(super) fn stop(&self) {
         if let Some(mut reloader) = self.0.try_lock() {
             *reloader = None;
@@ -185,7 +184,7 @@ impl Reloader {
         Ok(())
     }
 
-    /// What is to be served, with sources that are open already where they can serve it.
+    /// What is to be served, with open sources where they can serve it.
     fn next(&self, wanted: &[ExportSettings]) -> anyhow::Result<Vec<OpenExport>> {
         let mut wanted = wanted.to_vec();
         let mut free: Vec<&OpenExport> = self.served.iter().collect();

@@ -1,8 +1,8 @@
-//! What an administrator must know of each export, for the page: what storage failed or holds, what
-//! became of the place that was opened, and why it cannot be written.
+//! Warnings of exports for the page: what storage failed or holds, what became of the opened place,
+//! why it cannot be written.
 //!
-//! A thread of its own looks at the places every [`PERIOD`], only where there is a page: a look may
-//! wait for a disk, which is a warning, too.
+//! A thread of its own looks at the places every [`PERIOD`], if there is a page: a look may wait
+//! for a disk, which is a warning, too.
 //!
 //! Known weakness: while one place does not answer, the thread does not look at the others.
 
@@ -64,7 +64,7 @@ impl ExportWatch {
         }
     }
 
-    /// The warnings of the moment, without waiting. `is_written`: clients are to change the export.
+    /// The warnings now, without a wait. `is_written`: clients are to change the export.
     pub(super) fn warnings(&self, is_written: bool, now: Instant) -> Vec<String> {
         let mut warnings = Vec::new();
         if self.faults.is_stalled(now) {

@@ -1,8 +1,7 @@
 //! `pagewell sum -c`: a list of sums beside the files that it names.
 //!
-//! Names are paths inside the LOCATION that is given, which nothing leads out of. Without one they
-//! are files of this machine, read as they are, or, where there is no such file, places inside a
-//! source.
+//! Names are paths inside the given LOCATION, which nothing leads out of. Without one they are
+//! files of this machine, or, if there is none, places inside a source.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
