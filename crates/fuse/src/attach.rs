@@ -1,7 +1,7 @@
 //! Attaching a mount to its place, and detaching it.
 //!
-//! The crate `fuser` unmounts by path when a mount has ended: the mount beneath would go instead.
-//! Here the kernel's list must show this mount on the place first.
+//! The crate `fuser` unmounts by path when a mount has ended: the mount beneath would go. Here the
+//! kernel's list must show this mount there first.
 
 use std::ffi::CString;
 use std::fs::File;

@@ -1,14 +1,14 @@
 //! Ends the wait of programs that are killed.
 //!
 //! Problem: a request that was received keeps its program until it is answered, whatever signal
-//! comes: with a silent server, programs could not be ended. The kernel says when a program was
-//! interrupted, but the crate `fuser` does not pass it on.
+//! comes. The kernel says when a program was interrupted, but the crate `fuser` does not pass it
+//! on.
 //!
-//! Rule: a register has what waits, with its caller's thread. One thread looks through it every
-//! [`PERIOD`], and asks `/proc` whether the caller of an entry that is as old is being killed: a
-//! SIGKILL is pending (Linux turns every signal that ends a program into one), or it is ending
-//! because of a signal. Its request is answered "interrupted"; the result of the call to the
-//! storage is dropped, and so are reads and writes that wait for their turn.
+//! Rule: a register has what waits, with its caller's thread. Every [`PERIOD`] a thread asks
+//! `/proc` whether the caller of an entry that is as old is being killed: a SIGKILL is pending
+//! (Linux turns every signal that ends a program into one), or it is ending because of a signal.
+//! Its request is answered "interrupted"; the storage's result is dropped, and so are reads and
+//! writes that wait for their turn.
 //!
 //! Weaknesses: a caller in another process namespace cannot be seen, and waits. A call that changes
 //! names may happen although its dead program got "interrupted".
@@ -23,7 +23,7 @@ use pagewell_base::sync::{Condvar, Mutex};
 use crate::dispatch::Wanted;
 use crate::reply::Refuse;
 
-/// The age of a request at which its caller is first looked at, and the time between two looks.
+/// The age at which a caller is first looked at, and the time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
 
 #[derive(Default)]

@@ -1,8 +1,7 @@
 //! Memory for the data of answers and writes, kept for the next call.
 //!
 //! Problem: one thread allocates up to 1 MiB, and another frees it. The C library keeps freed
-//! memory for the thread that allocated it, so in the end each of many threads has as much as all
-//! need at one time.
+//! memory for the thread that allocated it, in the end as much for each as all need at one time.
 //!
 //! Rule: freed memory goes to the next call, up to [`PIECES_MAX`] pieces.
 

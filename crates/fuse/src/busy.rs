@@ -12,8 +12,8 @@ pub struct User {
     pub name: String,
 }
 
-/// At most `most` programs that use what is below `place`, as far as this user may see. Nothing
-/// below `place` is touched: what is mounted there may not answer.
+/// At most `most` programs that use what is below `place`, as far as this user may see. Touches
+/// nothing below `place`, which may not answer.
 #[must_use]
 pub fn users_of(place: &Path, most: usize) -> Vec<User> {
     let Ok(processes) = std::fs::read_dir("/proc") else {

@@ -1,9 +1,8 @@
 //! The program that makes a request.
 //!
 //! The kernel passes user, group and thread of a caller. The supplementary groups are in `/proc`,
-//! which takes some 20 microseconds, so they are read only where they can matter: when a call was
-//! refused without them, and before changes whose outcome depends on them (set-group-id). The
-//! caller waits meanwhile, so its thread is there.
+//! which takes some 20 microseconds, so they are read only when a call was refused without them,
+//! and before changes whose outcome depends on them (set-group-id).
 
 use std::cell::{Cell, OnceCell};
 use std::sync::LazyLock;

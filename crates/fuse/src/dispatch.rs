@@ -2,11 +2,10 @@
 //!
 //! Problem: the thread that received a call is the best one to wait for storage (no hand-over, no
 //! copy of a write's data), but one thread must always receive: the kernel can take back a request
-//! only before it is received, and a killed program waits for its last requests, such as closes.
+//! only before that, and a killed program waits for its last requests, such as closes.
 //!
 //! Rule: of the R readers at most R - 1 wait at a time. The last one hands what would wait to
-//! workers, which start as needed, up to a bound; the rest waits in a queue, whose length the
-//! kernel bounds.
+//! workers, which start as needed, up to a bound; the rest waits in a queue.
 //!
 //! ```text
 //!  reader --+-- one of R - 1: waits here
@@ -21,14 +20,13 @@
 //!
 //! The kernel may have 64 requests of 1 MiB in flight, and each program one more; the cache lends
 //! only so many pages to answers, and the rest is copied. So a read that is to wait takes a lease
-//! of its size, and keeps it until the answer is sent. Read-ahead goes on meanwhile, so
-//! [`READ_BYTES_MAX`] need only be what programs can take. Answers from memory need no lease: each
-//! reader holds one.
+//! of its size until the answer is sent. Read-ahead goes on meanwhile, so [`READ_BYTES_MAX`] need
+//! only be what programs can take.
 //!
-//! The writes in the queue and with workers hold at most [`HELD_BYTES_MAX`] (16 MiB): for more the
-//! last reader waits until one of them ends. When none has ended for [`PATIENCE`] (1 s), it takes
-//! more, up to [`OVERDUE_BYTES_MAX`] (256 MiB), counted: 256 programs in a write of 1 MiB to a
-//! silent server leave a mount that answers, and each of them can be killed.
+//! For writes beyond [`HELD_BYTES_MAX`] (16 MiB) the last reader waits until one of them ends. When
+//! none has ended for [`PATIENCE`] (1 s), it takes more, up to [`OVERDUE_BYTES_MAX`] (256 MiB): 256
+//! programs in a write of 1 MiB to a silent server leave a mount that answers, and each can be
+//! killed.
 //!
 //! Weaknesses: beyond that the mount receives nothing until a write ends or its program is killed.
 //! Programs that read a little wait behind those that read a lot.
@@ -172,7 +170,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether this reader may wait, with the lease of a read, at most of all leases together.
+    /// Whether this reader may wait, with the lease of a read.
     pub(crate) fn here(self: &Arc<Self>, memory: Memory) -> Option<(Here<'_>, Option<ReadLease>)> {
         let before = self.waiting_readers.fetch_add(1, Ordering::AcqRel);
         let here = Here(self);

@@ -122,8 +122,8 @@ impl Front {
         self.pruning.stop();
     }
 
-    /// Answers a request of an object: here if nothing has to be waited for, else where waiting is
-    /// allowed. `finish` gets the reply unless the caller is killed meanwhile.
+    /// Answers a request of an object, here or where waiting is allowed. `finish` gets the reply
+    /// unless the caller is killed meanwhile.
     fn answer<R: Refuse, T>(
         self: &Arc<Self>,
         (request, node, reply): (&Request, INodeNo, R),
@@ -138,8 +138,8 @@ impl Front {
         self.answer_with(request, Memory::None, reply, work, finish);
     }
 
-    /// As [`Front::answer`], for a request that takes `memory`: it waits with that lease, and is
-    /// dropped when its caller is killed before its turn.
+    /// As [`Front::answer`], with a lease of `memory`; dropped when its caller is killed before its
+    /// turn.
     fn answer_with<R: Refuse, T>(
         self: &Arc<Self>,
         request: &Request,
@@ -291,8 +291,8 @@ impl Front {
         reply.ok();
     }
 
-    /// The extended attributes that programs may ask for; none where owner and permissions are not
-    /// the source's, which would judge by its own.
+    /// The extended attributes that programs may ask for; none where the source would judge by
+    /// other owners and permissions than are shown.
     fn extended(&self) -> Result<&dyn ExtendedAttributes> {
         let extended = self.files.extended_attributes();
         let shown = extended.filter(|_| !self.view.hides_owners());

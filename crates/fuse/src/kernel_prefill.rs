@@ -1,13 +1,12 @@
 //! Reading ahead from file to file.
 //!
-//! Problem: a program that reads every file of a directory makes one request for each small file,
-//! and waits for each. To copy 2 KiB takes a microsecond, a request twenty. The bytes are in the
-//! page cache already.
+//! Problem: a program that reads every file of a directory waits for one request for each small
+//! file. To copy 2 KiB takes a microsecond, a request twenty.
 //!
 //! Rule: the order in which directories list their small files is remembered. While a program reads
 //! in that order, the mount puts the next [`BATCH_FILES`], as far as they are in memory here, into
-//! the kernel's pages; the next request is for the first file after those. Only in sources that
-//! never change, where such data is neither old nor in the way of a writer.
+//! the kernel's pages. Only in sources that never change, where such data is neither old nor in the
+//! way of a writer.
 //!
 //! ```text
 //!   listed    a b c d e f g h i j ...
@@ -15,11 +14,11 @@
 //!   put             d e f g h   j ...       (the request for d comes while d is put)
 //! ```
 //!
-//! After the answer: the kernel locks the page of a file that it asks for, so a thread that put
-//! pages before it answered could wait for another that does the same.
+//! After the answer: the kernel locks the page that it asks for, so threads that put pages before
+//! they answered could wait for each other.
 //!
 //! Weaknesses: one batch is copied in vain for each program that stops early; one that reads in
-//! another order, as after sorting, gains nothing.
+//! another order gains nothing.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -158,7 +157,7 @@ impl KernelPrefill {
     }
 
     /// Runs after the answer to a read: puts what may be read next into the kernel's pages, on a
-    /// thread that may wait, as another program may have locked such a page.
+    /// thread that may wait for locked ones.
     pub(crate) fn after_read(&self, node: u64, offset: u64, size: u32) {
         if !self.is_on {
             return;

@@ -7,22 +7,20 @@
 //!
 //! The kernel keeps names, attributes and pages for as long as the source says
 //! ([`pagewell_fs::Coherence`]), and judges permissions from the attributes
-//! (`default_permissions`). The thread that receives a request answers it when nothing has to be
-//! waited for; else it waits, or hands the call to a worker, so that one thread always receives
-//! (`dispatch`). A program that is killed while it waits ends (`blocked`).
+//! (`default_permissions`). The thread that receives a request answers it, or hands it to a worker,
+//! so that one thread always receives (`dispatch`). A program that is killed while it waits ends
+//! (`blocked`).
 //!
 //! Reading order: [`mount()`], `front::service` (requests), `front` (their way to an answer),
-//! `opening`, `writing`, `privileges` and `listing` (what each does), `nodes` and `handles` (the
-//! kernel's numbers), `dispatch` and `blocked` (what waits), `kernel_view` and `negotiation` (what
-//! the kernel keeps), then the rest.
+//! `opening`, `writing`, `privileges`, `listing`, `nodes` and `handles` (the kernel's numbers),
+//! `dispatch` and `blocked` (what waits), `kernel_view` and `negotiation` (what the kernel keeps).
 //!
 //! Decided, with reasons:
 //! - *No late writing by the kernel* unless asked for: other clients of the source would not see
 //!   such pages, and no call could report an error. Writes of up to 1 MiB go through at once.
 //! - *Locks stay in the kernel*: they exclude programs of this machine only.
-//! - *No splicing*: the kernel copies the bytes of a reply once, from the cache (`reply`). Splicing
-//!   would give the pages away, and the cache keeps them. Files of directories are passed through,
-//!   as root.
+//! - *No splicing*: the kernel copies the bytes of a reply once, from the cache (`reply`), which
+//!   splicing would rob of its pages. Files of directories are passed through, as root.
 //! - *No io_uring transport*: the crate `fuser` has none, and kernels have it off by default.
 //!
 //! Known weaknesses, of the crate `fuser` 0.18: a request that sets a time some 292 thousand

@@ -1,8 +1,7 @@
 //! Listing directories.
 //!
-//! The crate `fuser` says only when an entry did not fit. So entries are collected first (a listing
-//! waits, and its caller may be killed meanwhile), about as many as fitted the last time, and a few
-//! more.
+//! The crate `fuser` says only when an entry did not fit. So entries are collected first, a few
+//! more than fitted the last time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,9 +78,8 @@ impl Listing {
         }
     }
 
-    /// Collects the entries after `cookie`. With attributes (`plus`) or without, each needs them,
-    /// where a listing does not have them by a lookup: `rm -r` and `find` rely on the type of each
-    /// name.
+    /// Collects the entries after `cookie`. Each needs attributes, if need be by a lookup: `rm -r`
+    /// and `find` rely on the type of each name.
     pub(crate) fn collect(
         &self,
         caller: &Caller,

@@ -77,8 +77,7 @@ fn end(front: &Front, number: RawFd, session: JoinHandle<io::Result<()>>) -> io:
 fn release_connection(number: RawFd) -> io::Result<()> {
     let null = File::options().read(true).write(true).open("/dev/null")?;
     // SAFETY: an answer past the library was forgotten with its share of the library's descriptor,
-    // so no code ever closes this number and it is still that descriptor. This does not close it
-    // either: the value is not dropped.
+    // so no code ever closes this number and it is still that descriptor. The value is not dropped.
     let mut kept = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(number) });
     rustix::io::dup2(&null, &mut kept)?;
     Ok(())

@@ -40,8 +40,8 @@ impl Entry {
         self.source == source || self.source == named_by_helper(source)
     }
 
-    /// Whether the program that served it has ended. Asks that program, if there is one, as the
-    /// kernel answers from memory for long after.
+    /// Whether the program that served it has ended. Asks that program, as the kernel answers from
+    /// memory for long after.
     #[must_use]
     pub fn has_died(&self) -> bool {
         self.is_ours() && rustix::fs::statfs(&self.place).err() == Some(Errno::NOTCONN)

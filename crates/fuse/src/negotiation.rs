@@ -1,10 +1,9 @@
 //! What is agreed with the kernel when a mount begins.
 //!
-//! Problem: a write across the end of a file that cannot grow is cut there, but the kernel looks at
-//! the count only where it waits for a write by itself. It drops the rest of data that it writes
-//! late, and calls a cut part of a direct write in several parts an error. Rule: on a writable
-//! mount of such files the kernel keeps no written data, and sends the parts of a direct write one
-//! after the other.
+//! Problem: a write across the end of a file that cannot grow is cut there, but the kernel drops
+//! the rest of data that it writes late, and calls a cut part of a direct write in several parts an
+//! error. Rule: on a writable mount of such files the kernel keeps no written data, and sends the
+//! parts of a direct write one after the other.
 //!
 //! Weakness: so it does with all direct reads and writes that a program has under way (libaio).
 

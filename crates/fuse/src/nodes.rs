@@ -2,18 +2,16 @@
 //!
 //! Problem: the kernel names an object by a number of 64 bits, which programs see as the inode
 //! number; the source names it by a [`FileId`]. The number must lead back to the identifier for as
-//! long as the kernel uses it, and stay the same for the same object for as long as any program may
-//! compare.
+//! long as the kernel uses it, and stay the same for as long as any program may compare.
 //!
-//! Rule: the number is the source's own file number, the same after the kernel forgot the object,
-//! and in another mount. While the kernel uses that number for another object (an inode number of a
-//! new file while the old one is open), the object gets a number above 2^63. Numbers of 32 bits are
-//! the source's folded into 31; two that become equal are such a case. The table counts each answer
-//! that names an object, the kernel gives the counts back ("forget"), and the entry goes at zero.
+//! Rule: the number is the source's own file number. While the kernel uses that number for another
+//! object (a new file has the inode number of an open one), the object gets a number above 2^63.
+//! Numbers of 32 bits are the source's folded into 31; two that become equal are such a case. The
+//! table counts each answer that names an object, the kernel gives the counts back ("forget"), and
+//! the entry goes at zero.
 //!
-//! A kernel with enough memory never forgets. [`crate::pruning`] asks it to, above [`OBJECTS_MAX`]
-//! of sources that others change, which have tables of their own, else above
-//! [`OBJECTS_UNCHANGED_MAX`].
+//! [`crate::pruning`] asks the kernel to forget, above [`OBJECTS_MAX`] of sources that others
+//! change, which have tables of their own, else above [`OBJECTS_UNCHANGED_MAX`].
 //!
 //! Weakness: an object with a made-up number gets another one after the kernel forgot it.
 
@@ -83,8 +81,8 @@ impl Nodes {
         }
     }
 
-    /// The object of a number: of the table, or one that the source finds, as a file handle
-    /// outlives the kernel's memory of the object.
+    /// The object of a number: of the table, or one that the source finds, as file handles outlive
+    /// the kernel's memory.
     pub(crate) fn id(&self, number: u64) -> Result<FileId> {
         let id = self.known(number);
         let id = id.or_else(|| self.files.id_of_number(number));
@@ -188,8 +186,8 @@ impl Nodes {
         true
     }
 
-    /// Tells two objects apart that had the same number one after the other, for file handles. The
-    /// kernel keeps 31 bits of it.
+    /// Tells objects with the same number, one after the other, apart for file handles. The kernel
+    /// keeps 31 bits of it.
     pub(crate) fn generation(&self, number: u64, id: &FileId) -> Generation {
         if number == ROOT {
             return Generation(0); // as the kernel has it from the mount on

@@ -1,5 +1,4 @@
-//! Notices to the kernel from a thread of their own: the kernel may wait for pages that others
-//! bring.
+//! Notices to the kernel from a thread of their own, as the kernel may wait for pages.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -121,8 +121,8 @@ impl Opening {
             }
             Err(Error::Exists) if flags & libc::O_EXCL == 0 => {
                 let Entry { id, attributes } = source.lookup(&call, directory, name)?;
-                // Another client has made it since the kernel found nothing here. The kernel takes
-                // nothing but a file for an answer, and repeats the lookup after "stale".
+                // Another client has made it since. The kernel takes nothing but a file, and
+                // repeats the lookup after "stale".
                 Error::Stale.unless(attributes.file_type == FileType::Regular)?;
                 let opened = self.open(caller, &id, access_of(flags))?;
                 if flags & libc::O_TRUNC != 0 {

@@ -1,11 +1,10 @@
 //! Files that the kernel reads and writes itself ("passthrough", Linux 6.9, needs root).
 //!
-//! Problem: a file of a local directory is in the kernel's page cache already. Bytes through this
-//! program would be copied twice and kept twice.
+//! Problem: bytes of a local file through this program would be copied and kept twice.
 //!
-//! Rule: an open registers the source's own open file with the kernel, and all opens of this file
-//! share the registration: the kernel requires that, and refuses to mix such opens with ordinary
-//! ones. So the first open of a file decides the kind of those that come while it lasts.
+//! Rule: an open registers the source's open file with the kernel, and all opens of this file share
+//! the registration, as the kernel requires. It refuses to mix such opens with ordinary ones, so
+//! the first open decides the kind of those that come while it lasts.
 //!
 //! After a first failure for lack of rights or support the mount does not register again, and
 //! counts it.

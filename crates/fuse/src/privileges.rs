@@ -1,7 +1,7 @@
 //! Changes of attributes, and the privileges of a file that a change of its data takes.
 //!
-//! Problem: a write takes set-user-id, set-group-id and `security.capability` from a file. The
-//! kernel would ask for the attribute before each write.
+//! Problem: a write takes set-user-id, set-group-id and `security.capability` from a file, and the
+//! kernel would ask for the attribute before each.
 //!
 //! Rule: the mount announces that it does this itself (`FUSE_HANDLE_KILLPRIV_V2`); the kernel then
 //! asks once each time that it receives the file's attributes. A source takes these bits at a
@@ -98,10 +98,9 @@ impl Privileges {
         }
     }
 
-    /// Changes attributes, for a caller that the kernel has judged. The kernel takes set-user-id in
-    /// the name of a user that changes another's file and may not: that is made as the owner. With
-    /// a change of length or owner the kernel only says what it would take: the source takes that
-    /// by itself, and the rest is taken thereafter.
+    /// Changes attributes, for a caller that the kernel has judged. Where the kernel takes
+    /// set-user-id in the name of a user that may not, it is made as the owner. With a change of
+    /// length or owner the source takes it by itself, and the rest is taken thereafter.
     pub(crate) fn set_attributes(
         &self,
         caller: &Caller,

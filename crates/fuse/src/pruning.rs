@@ -1,13 +1,12 @@
 //! Asking the kernel to forget objects.
 //!
-//! Problem: the kernel keeps objects until memory is short, which on a large machine is never; and
-//! for as long [`crate::nodes`] has to know its numbers.
+//! Problem: the kernel keeps objects until memory is short, which on a large machine is never; as
+//! long [`crate::nodes`] has to know its numbers.
 //!
 //! Rule: when there are more than the table may have, and then each time that a sixteenth of that
-//! has come, the mount asks the kernel to give up a sixteenth of all objects (`FUSE_NOTIFY_PRUNE`,
-//! Linux 6.18): those of one part of the table, whose choice needs no order. The kernel keeps those
-//! in use: open, watched, a working directory, or a directory above one that it keeps. A program
-//! that uses what went asks again.
+//! has come, the mount asks the kernel to give up one part of the table, a sixteenth of all objects
+//! (`FUSE_NOTIFY_PRUNE`, Linux 6.18). The kernel keeps those in use: open, watched, a working
+//! directory, or a directory above one that it keeps.
 //!
 //! ```text
 //!   objects  ___/|/|/|/|/|/|   a part of all goes whenever as much has come
@@ -16,7 +15,7 @@
 //!
 //! Weaknesses: with the object go the kernel's pages of it. The kernel also keeps a directory in
 //! which a program looked for a missing name. Older kernels refuse: then the table grows with the
-//! kernel's own, as long as memory lasts.
+//! kernel's own.
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

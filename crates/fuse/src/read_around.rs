@@ -1,22 +1,19 @@
 //! Reading around small reads.
 //!
-//! Problem: of a program that reads here and there in a file (a database, the resources of a game)
-//! the kernel asks for one page at a time. Each request takes some 25 us, most of it to wake
-//! threads; to copy 64 KiB takes 10 us.
+//! Problem: for a program that reads here and there in a file (a database, say) the kernel asks for
+//! one page at a time. Each request takes some 25 us, most of it to wake threads; to copy 64 KiB
+//! takes 10 us.
 //!
 //! Rule: a table remembers the regions of [`REGION_BYTES`] with small reads. The second small read
-//! of a region puts what is in memory here of it into the kernel's pages, piece by piece, from the
-//! one that was read on. A read of a piece that is in the kernel's pages says that the kernel has
-//! dropped it: the region begins anew. Only in sources that never change, and after the answer, as
-//! in [`crate::kernel_prefill`].
+//! of a region puts what is in memory here of it into the kernel's pages, from the piece that was
+//! read on. A read of a piece that was put says that the kernel has dropped it: the region begins
+//! anew. Only in sources that never change, and after the answer, as in [`crate::kernel_prefill`].
 //!
 //! ```text
 //!   region   |........|........|........|
 //!   reads       1        x   2                 1, x: the first reads of these regions
 //!   put                  ########              2: the second read of the region of x
 //! ```
-//!
-//! So reads that are strewn over much more than the table remembers put nothing.
 //!
 //! Weaknesses: two reads that happen to meet in one region cost a region's copy, some 100 us. The
 //! kernel holds pages that no program may read; it drops them like all that was read.

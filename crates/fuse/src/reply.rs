@@ -1,8 +1,8 @@
 //! Answers: refusals, data without a copy in this program, and the descriptor of the kernel.
 //!
-//! `fuser` takes the data of a read as one slice, and the cache has it in pages that lie anywhere.
-//! So this file writes such an answer itself, without a copy of every byte: a header of 16 bytes
-//! and the pages, in one vectored write. Data in one piece goes through `fuser`.
+//! `fuser` takes the data of a read as one slice, but the cache has it in pages that lie anywhere.
+//! So this file writes such an answer itself, a header of 16 bytes and the pages, in one vectored
+//! write. Data in one piece goes through `fuser`.
 
 use std::io::IoSlice;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

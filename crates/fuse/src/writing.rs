@@ -1,26 +1,25 @@
 //! Writes and what makes them durable.
 //!
-//! Problem: a source may lose what it took before a commit; another verifier says so. An NFS client
-//! then sends the bytes again; a program cannot be asked to.
+//! Problem: a source may lose what it took before a commit; another verifier says so. A program,
+//! unlike an NFS client, cannot send the bytes again.
 //!
 //! Rule: a mount remembers the verifier of a file from its first write since its last commit, and
 //! with each open file from its open, or from that write if it was before. A commit under another
 //! verifier is an error, once for each open file, as local file systems report a failed write-back;
-//! after writes during a commit perhaps twice. The file is the kernel's node: the source's
-//! identifier may change.
+//! after writes during a commit perhaps twice.
 //!
 //! Appends. Problem: the kernel places an append by the last length that it got, over the data of
 //! another client, or of a program below a mounted directory. Rule: a write through a file that is
 //! open for appending goes to where the source says that the file ends. If the kernel took another
-//! place, it drops its pages after the answer. A source may write a part of an append before it
-//! says that it would wait, and then has another end. So only a thread that may wait appends, and
-//! repeats the call at the same place.
+//! place, it drops its pages after the answer. As a source may write a part of an append before it
+//! says that it would wait, only a thread that may wait appends, and repeats the call at the same
+//! place.
 //!
 //! What the kernel writes late (its write-back, and `mmap`) is all taken or is an error: the kernel
 //! does not look at the count there.
 //!
-//! Weakness: between the question for the length and the write, another client may append. NFS has
-//! no operation that does both; programs that append on several clients have to lock.
+//! Weakness: between the question for the length and the write, another client may append; programs
+//! that append on several clients have to lock.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
