@@ -1,8 +1,8 @@
 //! CHD: images of MAME, of discs and of disks, in hunks that are compressed each by itself.
 //!
-//! The crate `chd` reads the format. Here is what it lacks: bounds on what a header can claim, and
-//! the tracks of a CD. A CD is frames of 2448 bytes, each with a sector from its first byte on;
-//! tracks begin at frames whose number is a multiple of four, and are described in metadata:
+//! The crate `chd` reads the format, but lacks bounds on what a header can claim, and the tracks of
+//! a CD. A CD is frames of 2448 bytes that begin with a sector; tracks begin at frames whose number
+//! is a multiple of four, and are described in metadata:
 //!
 //! ```text
 //!  TRACK:1 TYPE:MODE1_RAW SUBTYPE:NONE FRAMES:1780 PREGAP:0 PGTYPE:MODE1 PGSUB:NONE POSTGAP:0
@@ -11,8 +11,8 @@
 //! A pregap is among the frames where its type begins with V, a postgap never is. The frames of a
 //! GD-ROM's track go up to the next track, and the last `PAD` of them only fill the room.
 //!
-//! Hunks are read one after another, as the crate has one buffer for all. Only version 5 (since
-//! 2012) is read, and no image that needs another one.
+//! Hunks are read one after another, as the crate has one buffer. Only version 5 (since 2012) is
+//! read, and no image that needs another one.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ use crate::{Inside, Result, Wanted, raw, volume};
 const MAGIC: &[u8] = b"MComprHD";
 const HEADER_BYTES: usize = 124;
 const VERSION: u32 = 5;
-/// The table of hunks takes 12 bytes for each: 48 MiB, enough for discs in hunks of two sectors.
+/// The table takes 12 bytes for each: 48 MiB, enough for discs in hunks of two sectors.
 const HUNKS_MAX: u64 = 1 << 22;
 const HUNK_BYTES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
 /// What one thread works on at a time, unless a hunk is longer.

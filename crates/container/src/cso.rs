@@ -19,8 +19,7 @@
 //! (The formats are those that maxcso, PPSSPP, Open PS2 Loader and DAX Creator write and read.)
 //!
 //! A piece takes one request for its part of the index, and one for its blocks. An entry that leads
-//! backwards or out of the file costs its block. The index must be in the file, which bounds what a
-//! header can claim.
+//! backwards or out of the file costs its block. The size of the file bounds the index.
 
 use std::sync::Arc;
 

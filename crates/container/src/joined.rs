@@ -1,11 +1,11 @@
 //! Parts of a disc where the disc has them, as one device.
 //!
-//! **Problem.** Extents count from the beginning of the disc (ECMA-119 clause 6.1.3), and a later
-//! session has those of earlier ones, too. Tracks lie in files of their own, or only one is left.
+//! **Problem.** Extents count from the beginning of the disc (ECMA-119 clause 6.1.3). But tracks
+//! lie in files of their own, or only one is left.
 //!
-//! **Rule.** Each track is shown where the disc has it. What no track has (music, gaps) are errors,
-//! never zeros. Readers look for descriptors from sector 16 on; so the first sectors of the track
-//! that is read, up to its descriptors, are shown there once more, before anything else:
+//! **Rule.** Each track is shown where the disc has it; the rest (music, gaps) are errors. Readers
+//! look for descriptors from sector 16 on; so the first sectors of the track that is read, up to
+//! its descriptors, are shown there once more:
 //!
 //! ```text
 //!  disc   | 0 .. 15, descriptors of track 3 | rest of track 1 | errors: music | S: track 3 | ...

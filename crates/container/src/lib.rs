@@ -1,13 +1,11 @@
 //! Images inside other things: raw sectors, tracks of burning programs, partitions, compression.
 //!
-//! **Problem.** Discs are kept in wrappings: dumps of whole sectors, images with a table of tracks,
-//! disks with partitions. A reader of a file system wants sectors of 2048 bytes.
+//! **Problem.** Discs are kept in wrappings; a reader of a file system wants sectors of 2048 bytes.
 //!
-//! **Rule.** The bytes decide, never the name. A wrapping is a device over a device, so wrappings
-//! nest; each is taken off only when a volume of a disc is found below it. A device that holds such
-//! a volume is left alone, unless a track or a partition of it is wanted. The one exception are
-//! sheets, small descriptions beside the image, which only their names tell. A caller opens the
-//! files that a [`Sheet`] names.
+//! **Rule.** The bytes decide, and the name only of sheets, small descriptions beside the image; a
+//! caller opens the files that a [`Sheet`] names. A wrapping is a device over a device, so
+//! wrappings nest; each is taken off only when a volume of a disc is found below it. A device that
+//! holds such a volume is left alone, unless a track or a partition of it is wanted.
 //!
 //! ```text
 //!  file ──> track of a sheet or .nrg ──> sectors of 2352 bytes ──> 2048 bytes each ──> volume
@@ -16,12 +14,12 @@
 //!       └─> later session of a disc ────────────────────────────────────────────────> volume
 //! ```
 //!
-//! A device of this crate keeps nothing and starts no thread unless it decompresses: the page cache
-//! is above it. A request costs one, perhaps longer, request of the device below. What is missing
-//! or damaged is an error of the requests that touch it, never zeros.
+//! A device of this crate keeps nothing and starts no thread unless it decompresses. A request
+//! costs one, perhaps longer, request of the device below. What is missing or damaged is an error
+//! of the requests that touch it, never zeros.
 //!
-//! **Known weaknesses.** Sectors of mode 2 form 2 (video and audio, 2324 bytes) have no 2048 bytes
-//! of data and are errors, as in a drive. Checks of raw sectors (EDC, ECC) are not computed.
+//! **Known weaknesses.** Sectors of mode 2 form 2 (video and audio, 2324 bytes) are errors, as in a
+//! drive. Checks of raw sectors (EDC, ECC) are not computed.
 
 mod bytes;
 mod chd_image;
@@ -72,8 +70,8 @@ impl fmt::Display for Layer {
 pub enum Depth<'a> {
     /// To see whether there is a volume: the device has only the first part of compressed data.
     Look,
-    /// To read all of it. Where the device has to be read once, the function gets now and then how
-    /// many bytes are.
+    /// To read all of it. The function gets now and then how many bytes of a device that has to be
+    /// read once are.
     Open(&'a dyn Fn(u64)),
 }
 

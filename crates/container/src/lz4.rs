@@ -5,8 +5,7 @@
 //! literals; and two bytes of the distance of the match (LZ4 block format, 2024). The last sequence
 //! has no match.
 //!
-//! Images pad blocks, and other decoders take the padding for sequences and fail: this one ends
-//! when the target is full.
+//! Images pad blocks, on which other decoders fail: this one ends when the target is full.
 
 /// Fills the target; `None` when the block is damaged or does not fill it.
 pub(crate) fn decompress(block: &[u8], target: &mut [u8]) -> Option<()> {

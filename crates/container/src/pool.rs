@@ -1,8 +1,7 @@
 //! Threads that decompress, and the device whose requests they answer.
 //!
-//! Decompression takes a processor and waits for the compressed bytes, so that it is no work for
-//! threads that submit requests or complete those of the device below. Several threads work on the
-//! pieces of a request side by side:
+//! Decompression takes a processor and waits for the compressed bytes: no work for threads that
+//! submit or complete requests. Several threads work on the pieces of a request side by side:
 //!
 //! ```text
 //!  submit ──> pieces ──> queue ──> thread: wait for compressed bytes, decompress ──> complete
@@ -10,8 +9,7 @@
 //! ```
 //!
 //! A stream can only be read forwards: two pieces of the same turn never run at once. A thread that
-//! finds no piece whose turn is free ends its work, as the thread with that turn looks again when
-//! its piece is done.
+//! finds no piece whose turn is free ends; the one with that turn looks again after its piece.
 //!
 //! A decoder that panics costs its piece.
 
@@ -29,8 +27,7 @@ use rustix::io::Errno;
 use crate::fetch::Scatter;
 use crate::window::{copying, readable};
 
-/// All parts that a device keeps: more than what is read ahead of one reader. Requests above are
-/// for pages, which are smaller than the parts.
+/// All parts that a device keeps: more than what is read ahead of one reader.
 pub(crate) const KEPT_BYTES_MAX: usize = 4 << 20;
 /// More gain little: a request has at most eight pieces, the device below its own limit.
 const THREADS_MAX: usize = 4;

@@ -87,8 +87,8 @@ fn behind_music(device: &dyn Device, layout: Layout) -> Result<Option<u64>> {
     edge(last, 0, is_data).map(|(data, _)| Some(data))
 }
 
-/// Bytes up to the end of the data track: readers look at the last sectors of a volume, and music
-/// may follow. Its begin is believed if some sectors from there on are no data.
+/// Bytes up to the end of the data track, as readers look at the last sectors of a volume. Music
+/// behind it is believed if some sectors from there on are no data.
 fn data_bytes(device: &dyn Device, start: u64, layout: Layout) -> Result<u64> {
     const BELIEVED_SECTORS: u64 = 16;
     let stride = layout.stride_bytes();

@@ -6,8 +6,8 @@
 //!  below   │h│ data        │ecc│h│ data        │ecc│h│ data        │ecc│   one request
 //! ```
 //!
-//! A request takes one request of the device below, and a copy on the thread that completes it.
-//! Each sector says where its data is. One without data ends the transfer there with `EIO`.
+//! A request takes one request of the device below, and a copy on the thread that completes it. A
+//! sector without data ends the transfer there with `EIO`.
 
 use std::sync::Arc;
 

@@ -1,19 +1,17 @@
-//! A later session of a disc, alone: data behind music (CD-Extra), or of a disc that was written in
-//! several goes.
+//! A later session of a disc, alone: data behind music (CD-Extra), or written later.
 //!
-//! Its extents count from the beginning of the disc, so that its bytes are shown where the disc has
-//! them ([`Joined`]).
+//! Its bytes are shown where the disc has them ([`Joined`]), from whose beginning extents count.
 //!
 //! Nothing that is stored says where that is. But the primary descriptor has the sector of the root
-//! directory, S + r, and a root directory has its own sector in its first record. A root that is in
-//! place leaves nothing to do; one that is found before its place tells S.
+//! directory, S + r, as has that directory's first record. A root that is found before its place
+//! tells S.
 //!
 //! ```text
 //!  as it is stored   | 0 .. 15 | 16 descriptors | ...      | r root directory: "I am at S + r"
 //! ```
 //!
-//! Writers count the sectors of its volume from its own beginning, and readers take them for those
-//! of the disc; so [`shortfall`] says when the session is cut off.
+//! Writers count the sectors of its volume from its own beginning, readers from the disc's; so
+//! [`shortfall`] says when the session is cut off.
 //!
 //! Weakness: a root directory behind [`SEARCHED_SECTORS`] is not found.
 

@@ -1,8 +1,7 @@
 //! The tracks of a disc: which one is read, and what of the others belongs to it.
 //!
 //! **Problem.** Several tracks of a table may be of data: sessions, each with all files of those
-//! before it; a GD-ROM, whose files lie in the first and the last track of its outer area; discs
-//! with a file system in each track.
+//! before it; the first and the last of a GD-ROM's outer area; a file system in each track.
 //!
 //! **Rule.** The first track of data with a volume is read (of a GD-ROM the first of the outer
 //! area), or the one that is wanted. A volume says where its track is (see `session`); other tracks
@@ -16,10 +15,10 @@
 //! ```
 //!
 //! All tracks of data are shown at their places ([`Joined`]), unless the volume that is read counts
-//! from its track's first sector: it needs no others.
+//! from its track's first sector.
 //!
-//! **Known weakness.** A track without a volume is shown too early behind a gap that its table does
-//! not have.
+//! **Known weakness.** A track without a volume is shown too early behind a gap that its table
+//! lacks.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Some bytes of a device, as a device: a partition, or a track of 2048-byte sectors.
 //!
-//! Where the first byte lies on a block of the device below, requests only move; else each is one
-//! request of the device below with a block more, and a copy.
+//! Where the first byte lies on a block of the device below, requests only move; else each reads a
+//! block more, and takes a copy.
 
 use std::sync::Arc;
 

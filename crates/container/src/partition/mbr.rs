@@ -10,8 +10,7 @@
 //!  record: 6            (no next: the end)
 //! ```
 //!
-//! A record that cannot be read, has no mark or was there before ends its chain; the partitions
-//! before it stand.
+//! A record that cannot be read, has no mark or was there before ends its chain.
 
 use pagewell_device::Device;
 

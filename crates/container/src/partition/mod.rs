@@ -1,8 +1,8 @@
 //! The volume of a disc in a partition: MBR, GPT and Apple's map.
 //!
 //! A disk that holds a volume from its first byte on (a hybrid image) keeps it. Else the first
-//! partition with a volume counts, and others with one are said; a caller may take any by its
-//! number. Entries that are damaged, or lead out of the disk, are passed over.
+//! partition with a volume counts, and others with one are said. Entries that are damaged, or lead
+//! out of the disk, are passed over.
 
 mod apple;
 mod gpt;
@@ -96,8 +96,8 @@ fn window(
     (Arc::new(window), words)
 }
 
-/// Opens the partition that is wanted, if there is one: of several tables in that with a volume
-/// there, or else in the first.
+/// Opens the wanted partition, if any: of several tables in that with a volume there, else in the
+/// first.
 pub(crate) fn open_wanted(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Option<Inside>> {
     let Some(number) = wanted.partition else {
         return Ok(None);

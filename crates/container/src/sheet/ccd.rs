@@ -5,8 +5,8 @@
 //!  [TRACK 2]  MODE=1, INDEX 1=0
 //! ```
 //!
-//! Entries have sectors of the disc, indices count from the session's first sector. In the image
-//! sessions follow each other at once.
+//! Entries have sectors of the disc, indices count from the session's first. In the image sessions
+//! follow each other at once.
 
 use std::collections::BTreeMap;
 

@@ -8,8 +8,7 @@
 //!  .mds  binary tables, of the .mdf beside it                            (Alcohol 120%)
 //! ```
 //!
-//! Only the last part of a file's name counts: sheets keep paths of the machine that wrote them,
-//! and must not lead elsewhere.
+//! Only the last part of a file's path counts: sheets must not lead elsewhere.
 
 mod ccd;
 mod cue;
@@ -64,8 +63,7 @@ const KINDS: [Kind; 5] = [
 pub type OpenBeside<'a> = dyn Fn(&[u8]) -> Result<Arc<dyn Device>, String> + 'a;
 
 impl Found {
-    /// The index of a file. Names behind as many as a disc has tracks are dropped, as each is
-    /// looked for in the folder.
+    /// The index of a file. More names than a disc has tracks are dropped.
     fn file(&mut self, name: &[u8]) -> usize {
         let there = self.files.iter().position(|it| it == name);
         there.unwrap_or_else(|| {

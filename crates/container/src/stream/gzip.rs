@@ -1,16 +1,15 @@
 //! gzip (RFC 1952): members that follow each other, each a stream of deflate (RFC 1951).
 //!
-//! Nothing in the format says where a decoder could begin, so one pass over all of it keeps copies
-//! of the decoder: its tables, the last 32 KiB, the place in the compressed bytes. There is one for
-//! each [`SPACING_BYTES`]; of [`COPIES_MAX`] every second goes and the spacing doubles, so that
-//! memory is bounded:
+//! Nothing in the format says where a decoder could begin, so one pass over all of it keeps a copy
+//! of the decoder for each [`SPACING_BYTES`]: its tables, the last 32 KiB, the place in the
+//! compressed bytes. Of [`COPIES_MAX`] every second goes and the spacing doubles:
 //!
 //! ```text
 //!  │·│·│·│·│·│·│·│·         8 MiB, each 1 MiB
 //!  │   │   │   │   │   ...  16 MiB, each 2 MiB
 //! ```
 //!
-//! The pass finds the length, too, which the format has modulo 4 GiB, and compares checksums.
+//! The pass finds the length, too (the format has it modulo 4 GiB), and compares checksums.
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;

@@ -70,8 +70,7 @@ pub(crate) fn prefix(device: &Arc<dyn Device>) -> Result<Option<Vec<u8>>> {
     Ok(Some(prefix))
 }
 
-/// Opens a compressed device. `progress` gets the bytes that are done of one that has to be read as
-/// a whole.
+/// Opens a compressed device. `progress` gets the bytes that are done of one to be read as a whole.
 pub(crate) fn open(device: &Arc<dyn Device>, progress: &dyn Fn(u64)) -> Result<Inside> {
     let Some(format) = Format::of(&**device)? else {
         return Err(Error::damaged(&**device, "no compressed image"));

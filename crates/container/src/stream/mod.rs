@@ -1,11 +1,11 @@
 //! Compressed streams, read at any place.
 //!
-//! **Problem.** A stream can only be decompressed forwards, from a place where a decoder can begin:
-//! the first byte of a block of xz, of a frame of zstd, and of gzip where a decoder was kept.
+//! **Problem.** A stream can only be decompressed forwards, from a block of xz, a frame of zstd, or
+//! where a decoder of gzip was kept.
 //!
-//! **Rule.** The places cut the stream into *regions*. A piece is decompressed from the beginning
-//! of its region, or from where an earlier reader of that region stands, whichever is nearer; what
-//! lies between is dropped. Readers stay where they are for the piece that follows:
+//! **Rule.** These places cut the stream into *regions*. A piece is decompressed from the beginning
+//! of its region, or from where an earlier reader of that region stands, whichever is nearer.
+//! Readers stay where they are for the piece that follows:
 //!
 //! ```text
 //!  regions   │ 0           │ 1                      │ 2       │
@@ -13,8 +13,8 @@
 //!            from here ─────> or ─> from a reader that stands here
 //! ```
 //!
-//! A reader at the end of its region looks whether the stream ends there, too, which is where
-//! checksums are. Requests are answered in chunks, the last of which are kept.
+//! At the end of its region a reader looks whether the stream ends there, too: checksums are there.
+//! Requests are answered in chunks, the last of which are kept.
 //!
 //! **Known weakness.** In one long region a step backwards begins at its first byte again.
 //! Checksums are seen with the last byte of a block or a frame.

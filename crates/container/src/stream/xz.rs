@@ -6,8 +6,8 @@
 //! ```
 //!
 //! From the last footer on, all indices are found backwards. `xz -T0` makes blocks of 24 MiB, one
-//! thread a single block. A block is decompressed as a stream of its own, with an index and a
-//! footer that are made for it, so that the decoder compares the block's checksum.
+//! thread a single block. A block is decompressed as a stream of its own, with a made index and
+//! footer, so that the decoder compares the block's checksum.
 
 use std::io::{self, Cursor, Read};
 use std::sync::Arc;

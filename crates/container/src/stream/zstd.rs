@@ -1,7 +1,7 @@
 //! zstd (RFC 8878): frames that follow each other.
 //!
-//! A frame has a header, which may say how long its contents are, and blocks, each with its length.
-//! So frames are found without decompressing them, from block to block. The seekable format has a
+//! A frame has a header, which may say how long its contents are, and blocks, each with its length:
+//! frames are found from block to block, without decompressing them. The seekable format has a
 //! table of its frames in a last, skippable frame:
 //!
 //! ```text
@@ -116,8 +116,8 @@ impl<R: Read> Read for Contents<R> {
 
 impl Region for Frame {
     fn reader(&self, below: &Arc<dyn Device>, issuer: Issuer) -> io::Result<Reader> {
-        // The decoder gives its last window at the end of a frame alone: an empty last block and a
-        // checksum that is not compared end a frame that is cut.
+        // The decoder gives its last window only at the end of a frame: an empty last block and an
+        // unchecked checksum end one that is cut.
         const END: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
         let source = Source::new(below, self.at, self.end, issuer);
         let failure = source.failure();
