@@ -93,24 +93,31 @@ impl FairClock {
     /// A client pays. Returns what the clock shows when that is paid.
     pub fn charge(&mut self, now: Duration, client: Client, amount: u64) -> Tag {
         self.advance(now);
-        let is_known = self.flows.contains_key(&client);
-        let has_space = is_known || self.flows.len() < FLOWS_MAX;
-        let client = if has_space { client } else { OTHERS };
+        let client = self.account_of(client);
         let before = self.flows.get(&client).copied().unwrap_or(self.shows);
         let end = before.saturating_add(u128::from(amount) * PARTS);
         self.set_end(client, end);
         Tag(end)
     }
 
+    /// Its own account, or the one that clients without room share.
+    fn account_of(&self, client: Client) -> Client {
+        let is_known = self.flows.contains_key(&client);
+        let has_space = is_known || self.flows.len() < FLOWS_MAX;
+        if has_space { client } else { OTHERS }
+    }
+
     /// Where a client's debt ends.
     pub fn end_of(&mut self, now: Duration, client: Client) -> Option<Tag> {
         self.advance(now);
+        let client = self.account_of(client);
         self.flows.get(&client).map(|end| Tag(*end))
     }
 
     /// Gives `amount` back.
     pub fn refund(&mut self, now: Duration, client: Client, amount: u64) {
         self.advance(now);
+        let client = self.account_of(client);
         if let Some(end) = self.flows.get(&client) {
             let end = end.saturating_sub(u128::from(amount) * PARTS);
             self.set_end(client, end);
@@ -198,5 +205,19 @@ mod tests {
         }
         assert_eq!(clock.flows.len(), FLOWS_MAX + 1);
         assert_eq!(clock.ends.len(), FLOWS_MAX + 1);
+    }
+
+    #[test]
+    fn clients_without_an_account_have_the_debt_that_they_share() {
+        let mut clock = FairClock::new(NonZeroU64::new(1).unwrap());
+        for client in 0..FLOWS_MAX as Client {
+            clock.charge(Duration::ZERO, client, 5);
+        }
+        let client = FLOWS_MAX as Client;
+        let tag = clock.charge(Duration::ZERO, client, 20);
+        assert_eq!(clock.end_of(Duration::ZERO, client), Some(tag));
+        clock.refund(Duration::ZERO, client, 5);
+        let end = clock.end_of(Duration::ZERO, client);
+        assert_eq!(end, Some(tag.less(5)));
     }
 }

@@ -163,7 +163,8 @@ impl Limiter {
         self.renew(now, client, pass);
         if self.rates.is_limit() {
             let rates = self.rates;
-            let buckets = self.buckets_of(now, client);
+            let account = self.account_of(now, client);
+            let buckets = self.clients.entry(account).or_default();
             let calls = rates
                 .calls
                 .map(|rate| buckets.calls.charge(now, rate, cost.calls));
@@ -189,17 +190,17 @@ impl Limiter {
         }
     }
 
-    fn buckets_of(&mut self, now: Duration, client: Client) -> &mut Buckets {
-        let is_new = self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client);
-        if is_new && now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
+    /// Its own account, or the one that clients without room share.
+    fn account_of(&mut self, now: Duration, client: Client) -> Client {
+        let is_full = self.clients.len() >= CLIENTS_MAX && !self.clients.contains_key(&client);
+        if is_full && now.saturating_sub(self.swept_at) >= SWEEP_EVERY {
             self.swept_at = now;
             self.clients.retain(|_, buckets| {
                 buckets.calls.is_in_debt(now) || buckets.bytes.is_in_debt(now)
             });
         }
-        let has_space = !is_new || self.clients.len() < CLIENTS_MAX;
-        let client = if has_space { client } else { OTHERS };
-        self.clients.entry(client).or_default()
+        let has_space = !is_full || self.clients.len() < CLIENTS_MAX;
+        if has_space { client } else { OTHERS }
     }
 
     /// A new pass, or one of other limits, takes over its client's debts.
@@ -207,7 +208,8 @@ impl Limiter {
         if pass.generation == self.generation {
             return;
         }
-        let buckets = self.clients.get(&client);
+        let account = self.account_of(now, client);
+        let buckets = self.clients.get(&account);
         let (calls_at, bytes_at) = buckets.map_or_else(Default::default, |buckets| {
             (buckets.calls.next_at(), buckets.bytes.next_at())
         });
@@ -237,8 +239,9 @@ impl Limiter {
         pass: &mut Pass,
     ) {
         self.renew(now, client, pass);
+        let account = self.account_of(now, client);
         if let Some(rate) = self.rates.bytes
-            && let Some(buckets) = self.clients.get_mut(&client)
+            && let Some(buckets) = self.clients.get_mut(&account)
         {
             let time = buckets.bytes.refund(now, rate, bytes);
             pass.bytes_at = pass.bytes_at.saturating_sub(time);

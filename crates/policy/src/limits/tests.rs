@@ -195,6 +195,29 @@ fn one_connection_waits_for_both_of_its_exports() {
 }
 
 #[test]
+fn a_new_connection_waits_for_the_debts_of_the_account_that_its_client_shares() {
+    let mut limiter = Limiter::default();
+    limiter.limit_clients(rates(0, 1000));
+    let bytes = |bytes| Cost { calls: 1, bytes };
+    let last = CLIENTS_MAX as Client;
+    let mut pass = Pass::default();
+    for client in 0..=last {
+        pass = Pass::default();
+        limiter.charge(Duration::ZERO, (client, 0), bytes(3000), &mut pass);
+    }
+    let wait = |limiter: &mut Limiter, pass: &mut Pass| {
+        let waits = limiter.wait(Duration::ZERO, last, pass);
+        waits.map_or(Duration::ZERO, |(wait, _)| wait)
+    };
+    let seconds = |number| Duration::from_secs(number) - BURST;
+    assert_eq!(wait(&mut limiter, &mut pass), seconds(3));
+    assert_eq!(wait(&mut limiter, &mut Pass::default()), seconds(3));
+    limiter.refund(Duration::ZERO, (last, 0), 1000, &mut pass);
+    assert_eq!(wait(&mut limiter, &mut pass), seconds(2));
+    assert_eq!(wait(&mut limiter, &mut Pass::default()), seconds(2));
+}
+
+#[test]
 fn a_million_addresses_take_a_bounded_table() {
     let mut limiter = Limiter::default();
     limiter.limit_clients(rates(10, 0));
