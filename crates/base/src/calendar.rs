@@ -1,7 +1,7 @@
 //! Dates: as text, ISO 8601 in UTC, and as days.
 
 /// `2026-01-31T23:59:59`: `seconds` after 1970 in the proleptic Gregorian calendar. Years begin on
-/// March 1, so that the leap day is the last; 719,468 days lie between 0000-03-01 and 1970-01-01.
+/// March 1: the leap day is the last; 719,468 days lie between 0000-03-01 and 1970-01-01.
 #[must_use]
 pub fn seconds_text(seconds: i64) -> String {
     const DAY: i64 = 86_400;

@@ -2,19 +2,18 @@
 //!
 //! **Problem.** Most entries are never used again, and a hit must cost next to nothing.
 //!
-//! **Rule.** A hit sets a mark and moves nothing. Eviction takes the oldest entry that has no mark
-//! and may go; older ones lose their marks and become the youngest.
+//! **Rule.** A hit only sets a mark. Eviction takes the oldest entry without one that may go; older
+//! ones lose their marks and become the youngest.
 //!
 //! ```text
 //!   oldest ──> [a*] [b] [c*] ──> youngest
 //!              evict: b goes; a, without its mark, is behind c
 //! ```
 //!
-//! Each entry has a *turn* in a queue. The turn of a removed entry stays and is skipped; a majority
-//! of them is removed. The owner evicts by count or by weight.
+//! Each entry has a *turn* in a queue. A removed entry's turn is skipped; a majority of these is
+//! removed. The owner evicts by count or by weight.
 //!
-//! **Weakness.** A walk over more entries than fit evicts all unmarked ones; entries in use survive
-//! one such walk.
+//! **Weakness.** A walk over more entries than fit evicts all unmarked ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -84,7 +83,7 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         self.entries.get(key).map(|entry| &entry.value)
     }
 
-    /// Inserts a value as the youngest, without a mark; replaces one with an equal key.
+    /// Inserts a value as the youngest, without a mark; replaces an equal key's.
     pub fn insert(&mut self, key: K, value: V, weight: usize) {
         self.remove(&key);
         self.weight += weight;
@@ -112,8 +111,8 @@ impl<K: Copy + Eq + Hash, V> Clock<K, V> {
         Some(gone.value)
     }
 
-    /// Removes the oldest entry without a mark that may go, of so many turns. Twice [`Self::len`]
-    /// find one if there is one.
+    /// Removes the oldest entry without a mark that may go, of so many turns: twice [`Self::len`]
+    /// suffice.
     pub fn evict(
         &mut self,
         turns_max: usize,

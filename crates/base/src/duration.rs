@@ -16,11 +16,10 @@ const UNITS: [(&str, u64); 7] = [
     ("h", 3_600_000_000_000),
 ];
 
-/// A hundred years: it can be added to any time.
+/// Can be added to any time.
 pub const MAX: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// A number, with a fraction if need be, and a unit, at most [`MAX`]. The error says what is
-/// expected, without the input.
+/// A number, maybe with a fraction, and a unit, at most [`MAX`]. The error says what is expected.
 pub fn parse(text: &str) -> Result<Duration, String> {
     within(text, Duration::ZERO..=MAX)
 }

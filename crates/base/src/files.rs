@@ -14,8 +14,8 @@ pub fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Replaces a file as a whole: `write` fills a file named [`temporary_of`], which is synchronised
-/// and renamed, and its folder synchronised. After an interruption the old file or the new one
-/// exists. The umask takes bits off `mode`.
+/// and renamed, and its folder synchronised: the old file or the new one exists. The umask takes
+/// bits off `mode`.
 pub fn replace(
     path: &Path,
     mode: u32,
@@ -38,13 +38,13 @@ pub fn replace(
     File::open(folder_of(path))?.sync_all()
 }
 
-/// Permissions by which others than the owner write.
+/// Others than the owner write.
 pub const OTHERS_WRITE: u32 = 0o022;
 /// The same without the group, which is the user's own on many systems.
 pub const ALL_WRITE: u32 = 0o002;
 
-/// Why a user other than this one and root may have written a file or folder: its owner, or one of
-/// these permissions.
+/// Why another user than this one and root may have written a file or folder: its owner, or these
+/// permissions.
 #[must_use]
 pub fn distrust(metadata: &Metadata, permissions: u32) -> Option<String> {
     let owner = metadata.uid();
@@ -55,7 +55,7 @@ pub fn distrust(metadata: &Metadata, permissions: u32) -> Option<String> {
     is_writable.then(|| "can be written by others than its owner (chmod go-w)".to_owned())
 }
 
-/// The home folder, of the variable or, in a service, of the user.
+/// The home folder, of the variable or the user.
 #[must_use]
 pub fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
@@ -73,7 +73,7 @@ pub fn folder_of(path: &Path) -> &Path {
     folder.unwrap_or(Path::new("."))
 }
 
-/// The name of a file until it replaces the old one.
+/// The name of a new file until it replaces the old one.
 pub fn temporary_of(path: &Path) -> PathBuf {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(".new");

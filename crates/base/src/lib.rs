@@ -1,6 +1,4 @@
-//! What several crates share: sizes, times and dates as text, locks and tables divided among them,
-//! a timer, sets of bytes, random-looking numbers, maps with eviction, files replaced as a whole,
-//! misspelt names, ranges of addresses, mounts, one-line texts, waiting times of threads.
+//! What several crates share.
 
 pub mod calendar;
 pub mod clock;

@@ -3,7 +3,7 @@
 
 use std::hash::Hasher;
 
-/// The golden ratio as a 64-bit fraction: steps by it visit all numbers and spread well.
+/// The golden ratio as a 64-bit fraction: steps by it visit all numbers, well spread.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The image of `value`.
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// Hashes numbers that no attacker chooses: one multiplication spreads each over the high bits, the
+/// Hashes numbers that no attacker chooses: a multiplication spreads them over the high bits, a
 /// rotation brings those where a map looks.
 #[derive(Default)]
 pub struct NumberHasher(u64);

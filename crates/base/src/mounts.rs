@@ -6,8 +6,8 @@ pub fn mountinfo() -> Vec<u8> {
     std::fs::read("/proc/thread-self/mountinfo").unwrap_or_default()
 }
 
-/// The fields of the lines: number, parent, device, root, place, options, more of them up to a
-/// dash, kind, source, options of the file system.
+/// The fields of each line: number, parent, device, root, place, options, more up to a dash, kind,
+/// source, options of the file system.
 pub fn fields(mounts: &[u8]) -> impl DoubleEndedIterator<Item = Vec<&[u8]>> {
     let lines = mounts.split(|byte| *byte == b'\n');
     lines.map(|line| line.split(|byte| *byte == b' ').collect())

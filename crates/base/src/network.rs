@@ -28,7 +28,7 @@ impl Network {
         },
     ];
 
-    /// Whether `address` is in the range; `::/0` has all, also of IPv4.
+    /// Whether `address` is in it; `::/0` has all, also of IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
         (self.bits ^ bits(address)).leading_zeros() >= u32::from(self.prefix_bits)
     }
@@ -59,7 +59,7 @@ impl FromStr for Network {
             bits: bits(address),
             prefix_bits: given + (128 - most),
         };
-        // All of IPv4, but not everything, is a mistake in most cases.
+        // All of IPv4, but not everything, is mostly a mistake.
         if (1..MAPPED_PREFIX_BITS).contains(&network.prefix_bits)
             && network.contains(Ipv4Addr::UNSPECIFIED.into())
         {

@@ -1,8 +1,8 @@
 //! A map of pieces made from an image, parsed or decompressed, bounded by bytes.
 //!
-//! Unused pieces are evicted first ([`Clock`]); a hit costs one short lock and no move. The newest
-//! piece stays, even above the limit: else a directory larger than the cache would be made again
-//! for every lookup in it.
+//! Unused pieces are evicted first ([`Clock`]); a hit costs one short lock. The newest piece stays,
+//! even above the limit: else a directory larger than the cache would be made again for every
+//! lookup.
 //!
 //! Keys come from the image, so the map hashes them with a secret.
 

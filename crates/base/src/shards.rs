@@ -1,7 +1,7 @@
 //! A table divided among locks.
 //!
-//! Threads that take the lock of a shared table write to one cache line, whatever they look for. So
-//! [`COUNT`] parts, chosen by a number or hash of the key, have a lock each, on lines of its own.
+//! One lock is one cache line that all threads write to. So [`COUNT`] parts, chosen by a number or
+//! hash, have a lock each, on lines of its own.
 //!
 //! Weakness: one in [`COUNT`] pairs of keys has the same lock.
 
@@ -10,7 +10,6 @@ use crate::sync::{Mutex, MutexGuard};
 
 /// As many as counters have.
 pub const COUNT: usize = 64;
-/// Of a number, to choose a part.
 const PART_BITS: u32 = COUNT.ilog2();
 
 /// Processors fetch lines in pairs.

@@ -7,8 +7,8 @@ use crate::decimal::{scaled, split_unit};
 /// The largest size.
 pub const MAX: u64 = i64::MAX as u64;
 
-/// Bytes of a size: a number, with a fraction if need be, and nothing or k, m, g, t in either case,
-/// for powers of 1024; rounded down. The error says what is expected, without the input.
+/// Bytes: a number, maybe with a fraction, and nothing or k, m, g, t in either case, for powers of
+/// 1024; rounded down. The error says what is expected.
 pub fn parse(text: &str) -> Result<u64, String> {
     const FORM: &str =
         "a size is a number with k, m, g or t for units of 1024, as 1.5g, not beyond 2^63 - 1";

@@ -60,7 +60,7 @@ impl Spans {
         }
     }
 
-    /// Makes more than `most` spans one, where the set need only cover what was added.
+    /// Makes more than `most` spans one, with what is between.
     pub fn melt(&mut self, most: usize) {
         if self.count() > most {
             let first = self.ends.first_key_value().map_or(0, |(start, _)| *start);
@@ -106,8 +106,7 @@ impl Spans {
             .filter(|(low, high)| low < high)
     }
 
-    /// The last span of a range, and whether there is no other. Looks up one place, as every write
-    /// asks.
+    /// The last span of a range, and whether there is no other. One look-up, as every write asks.
     pub fn last_within(&self, start: u64, end: u64) -> (Option<Span>, bool) {
         let parts = self.ends.range(..end.max(start)).rev();
         let mut parts = parts.take_while(|(_, high)| **high > start);

@@ -1,8 +1,7 @@
 //! Locks of the standard library that ignore poisoning.
 //!
-//! A thread that panics poisons the locks of the standard library that it has. Here other threads
-//! go on: no code in this program panics between two parts of a change, and a server that lost one
-//! request is better than one whose locks all refuse.
+//! After a panic other threads go on: no code in this program panics between two parts of a change,
+//! and a server that lost one request is better than one whose locks refuse.
 //!
 //! The page cache has its own, with ranks and for loom (`cache/sync.rs`).
 
@@ -130,8 +129,8 @@ thread_local! {
     static TAKEN: RefCell<Option<Vec<usize>>> = const { RefCell::new(None) };
 }
 
-/// For tests that count shared state: the addresses of the locks that this thread takes in `work`,
-/// in order. None in a release build.
+/// For tests: the addresses of locks that this thread takes in `work`, in order. None in a release
+/// build.
 pub fn locks_taken(work: impl FnOnce()) -> Vec<usize> {
     TAKEN.set(Some(Vec::new()));
     work();

@@ -1,8 +1,7 @@
 //! One thread that runs jobs at their times.
 //!
 //! It sleeps until shortly before the earliest time and spins for the rest: a sleep ends some tens
-//! of microseconds late, even with a timer slack of 1 ns, as the core has to wake up. Dropping a
-//! timer runs all jobs at once.
+//! of microseconds late, as the core has to wake up. Dropping a timer runs all jobs.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -83,8 +82,8 @@ impl Drop for Timer {
 }
 
 impl TimerHandle {
-    /// Runs `job` at `due`; `None`: when the timer ends or releases all jobs. At once, on this
-    /// thread, after the end.
+    /// Runs `job` at `due`; `None`: at the end or a release. After the end, at once, on this
+    /// thread.
     pub fn at(&self, due: Option<Instant>, job: impl FnOnce() + Send + 'static) {
         let mut state = self.0.state.lock();
         if state.stopped {
@@ -144,7 +143,7 @@ impl TimerShared {
         // The kernel may else end a sleep 50 us late to save power. It cannot fail.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         while let Some(job) = self.next() {
-            // A panic must not end the thread of other jobs. Its hook has reported it.
+            // A panic must not end the thread of other jobs.
             if catch_unwind(AssertUnwindSafe(job)).is_err() {
                 (self.panicked)();
             }

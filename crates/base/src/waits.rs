@@ -1,7 +1,7 @@
 //! How long a thread has waited for devices.
 //!
-//! Code waits in [`timed`], and gets the time from [`begin`] to [`taken`]. A wait costs two more
-//! readings of the clock, other code nothing.
+//! Code waits in [`timed`], and gets the time from [`begin`] to [`taken`]. A wait costs two
+//! readings of the clock.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
