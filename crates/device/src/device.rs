@@ -1,4 +1,4 @@
-//! Devices; stores, which are many objects behind one queue; a device as a store of one object.
+//! Devices and stores.
 //!
 //! The objects of a [`Store`] (a server, an export, a bucket) share a queue, a bandwidth, a latency
 //! and promises. An [`Object`] is a run of bytes with an unknown or changing length. It knows its
@@ -25,8 +25,7 @@ pub enum Error {
         /// The system's reason.
         errno: Errno,
     },
-    /// Another program writes to it, or it is mounted: two caches of the same bytes would overwrite
-    /// each other's data.
+    /// Another program writes to it, or it is mounted.
     #[error("{device}: in use: another program writes to it, or it is mounted")]
     InUse {
         /// The path.
@@ -59,7 +58,7 @@ pub enum Error {
         seconds: u64,
     },
     /// Of a flush, with [`Device::keeps_until_flush`]: the device lost unflushed writes and is
-    /// working. The writer writes them again and flushes again.
+    /// working; write and flush again.
     #[error("{device}: what was not flushed is gone and has to be written again")]
     Replay {
         /// [`Device::name`].
@@ -103,7 +102,7 @@ impl Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Offsets and lengths of requests are multiples of it; a power of two. The last block may
-    /// reach past the end: a read of it transfers the existing bytes.
+    /// reach past the end.
     pub logical_block_bytes: u32,
     /// Addresses and lengths of segments are multiples of it; a power of two.
     pub memory_alignment_bytes: u32,
@@ -126,7 +125,7 @@ impl Geometry {
     };
 }
 
-/// Memory of many requests, for a device to prepare once.
+/// Memory of many requests.
 #[derive(Clone)]
 pub struct Memory {
     segment: Segment,
@@ -162,11 +161,10 @@ pub trait Device: Send + Sync {
     /// Alignment and limits of its requests.
     fn geometry(&self) -> Geometry;
 
-    /// Completes the request, now or later, on any thread. Does not wait for storage unless the
-    /// device's documentation says so. A request that breaks the alignment of [`Device::geometry`]
-    /// or reaches past the end (rounded up to a block) fails. One past the end within the last
-    /// block transfers the existing bytes and ends with [`Error::PastEnd`]: it was whole if
-    /// `transferred_bytes` reaches the end.
+    /// Completes the request, now or later, on any thread. Does not wait for storage unless
+    /// documented. A request that breaks the alignment of [`Device::geometry`] or reaches past the
+    /// last block fails. One past the end within that block transfers the existing bytes and ends
+    /// with [`Error::PastEnd`]: it was whole if `transferred_bytes` reaches the end.
     ///
     /// A device without volatile storage answers a flush at once.
     fn submit(&self, request: Request);
@@ -178,8 +176,8 @@ pub trait Device: Send + Sync {
         }
     }
 
-    /// Whether the writer keeps written data until a good flush, as the device may lose it and
-    /// return [`Error::Replay`] (a server that restarts).
+    /// Whether the writer keeps data until a good flush, as the device may lose it and return
+    /// [`Error::Replay`] (a server that restarts).
     fn keeps_until_flush(&self) -> bool {
         false
     }
@@ -188,8 +186,7 @@ pub trait Device: Send + Sync {
     fn register_memory(&self, _memory: &Memory) {}
 }
 
-/// Checks a request against alignment (`EINVAL`) and length, rounded up to a block
-/// ([`Error::PastEnd`]). A flush has neither.
+/// Refuses wrong alignment (`EINVAL`) and what is past the last block ([`Error::PastEnd`]).
 pub fn check(device: &dyn Device, request: &Request) -> Result<()> {
     let geometry = device.geometry();
     let block = u64::from(geometry.logical_block_bytes.max(1));

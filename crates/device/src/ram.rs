@@ -1,8 +1,7 @@
 //! A sparse device in memory.
 //!
-//! Pages are allocated at their first write; a missing page reads as zeros. Neighbouring pages have
-//! different locks, so that threads rarely contend. A longer request is not atomic, as on a disk.
-//! Requests complete at once, on the submitting thread.
+//! Pages are allocated at their first write. Neighbouring pages have different locks. A request of
+//! several pages is not atomic. Requests complete at once, on the submitting thread.
 //!
 //! Weakness: a page overwritten with zeros keeps its memory.
 

@@ -1,8 +1,8 @@
 //! One transfer between memory and a device, or a flush.
 //!
-//! A [`Request`] has its bytes on the device, their memory, its origin and a completion. It travels
-//! down through layers; each may observe its outcome, split, redirect or answer it; the last calls
-//! [`Request::complete`]. A dropped request completes with [`Error::Abandoned`].
+//! A [`Request`] travels down through layers; each may observe its outcome, split, redirect or
+//! answer it; the last calls [`Request::complete`]. A dropped request completes with
+//! [`Error::Abandoned`].
 //!
 //! ```text
 //!   new ──> layer ──> layer ──> device
@@ -13,8 +13,7 @@
 //! A complete write may be lost at a power failure until a later [flush](Request::flush) is
 //! complete; a [durable](Request::set_durable) one is not.
 //!
-//! A completion runs on any thread of the device, must be short and must not wait. It may submit
-//! requests.
+//! A completion runs on any thread, must be short and must not wait. It may submit requests.
 //!
 //! Requests are derived from one, which waits for them: a copy for another device, with the same
 //! bytes and memory; and pieces, which follow each other: its transferred bytes are those before
@@ -23,9 +22,9 @@
 //! # Completions from threads that others depend on
 //!
 //! A disk may answer all its requests at once, a *burst*, and is then idle until the next request.
-//! What a completion does for its requester (marking pages, waking readers) takes several times as
-//! long as choosing the next request. So completions defer what the device need not wait for
-//! ([`after_burst`]) until all of the burst have run and the new requests are submitted:
+//! A completion (marking pages, waking readers) takes several times as long as choosing the next
+//! request. So completions defer what the device need not wait for ([`after_burst`]) until the
+//! burst's new requests are submitted:
 //!
 //! ```text
 //!  burst:  complete  complete  complete ──> submit ──> deferred  deferred  deferred
@@ -340,7 +339,7 @@ impl Drop for Request {
 
 impl Request {
     /// A copy with the same bytes and memory. At its completion `then` gets this request and the
-    /// outcome, and completes the request or submits it elsewhere.
+    /// outcome, and completes or submits it.
     #[must_use]
     pub fn relay(self, then: impl FnOnce(Self, Outcome) + Send + 'static) -> Self {
         Self {
@@ -355,8 +354,8 @@ impl Request {
         }
     }
 
-    /// Splits it at these lengths. Completes after all pieces, with the error of the first piece,
-    /// in order, that failed.
+    /// Splits it at these lengths. Completes after all pieces, with the error of the first, in
+    /// order, that failed.
     ///
     /// # Panics
     /// When the lengths do not add up to its own.
@@ -401,8 +400,8 @@ pub fn pieces(length: usize, longest: usize) -> impl Iterator<Item = usize> {
     starts.map(move |start| longest.min(length - start))
 }
 
-/// Completions for `count` requests; after the last, `then` gets the outcomes in order. The
-/// iterator must be dropped before the first completion runs.
+/// Completions for `count` requests; after the last, `then` gets the outcomes in order. Drop the
+/// iterator before the first completion runs.
 fn gather<T>(count: usize, then: T) -> impl Iterator<Item = Completion>
 where
     T: FnOnce(Vec<Outcome>) + Send + 'static,
@@ -474,8 +473,7 @@ thread_local! {
     static DEFERRED: RefCell<Option<Vec<Work>>> = const { RefCell::new(None) };
 }
 
-/// Completes a request; counts a panic of its completion and goes on, as others depend on this
-/// thread.
+/// Completes a request; counts a panic of its completion and goes on.
 pub fn complete(request: Request, outcome: Outcome) {
     // The request is gone afterwards: nothing is left half-changed.
     contain(|| request.complete(outcome));
@@ -492,8 +490,8 @@ pub fn completion_panicked() {
     PANICS.add(1);
 }
 
-/// Runs `work` on this thread after the burst, its completions and their new requests, and before
-/// the device is dropped; outside a burst, at once.
+/// Runs `work` on this thread after the burst and its new requests, before the device is dropped;
+/// outside a burst, at once.
 pub fn after_burst(work: impl FnOnce() + 'static) {
     let mut work: Option<Work> = Some(Box::new(work));
     // An ending thread has no burst.

@@ -66,8 +66,7 @@ impl Drop for Sent {
     }
 }
 
-/// Fills `target`, undefined after an error. For the few reads before there is a cache: each
-/// allocates and copies.
+/// Fills `target`, undefined after an error. Allocates and copies.
 pub fn read_exact(device: &dyn Device, offset: u64, target: &mut [u8]) -> Result<()> {
     let wanted = target.len();
     let end = offset.checked_add(wanted as u64);

@@ -4,8 +4,8 @@
 //!  run ──> queue ──> thread, idle or started now ──> the next in the queue
 //! ```
 //!
-//! Work begins in order. A thread starts when none is idle, up to the limit. Dropping the owner
-//! waits for all work. Work that panics costs itself.
+//! Work begins in order. A thread starts when none is idle, up to the limit. Work that panics costs
+//! itself.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,12 +1,11 @@
 //! Keeps other programs away from files open for writing.
 //!
-//! Two caches of the same bytes would overwrite each other's data. So a regular file gets an
-//! exclusive `flock`, and a block device `O_EXCL`, which also prevents a mount. Reading takes no
-//! lock. A killed program holds its files until the system has ended its last requests, so a claim
-//! is retried.
+//! Two caches of the same bytes would overwrite each other's data: a regular file gets an exclusive
+//! `flock`, a block device `O_EXCL`, which also prevents a mount. Reading takes no lock. A killed
+//! program holds its files until its last requests end, so a claim is retried.
 //!
-//! Weaknesses: `flock` is advisory. Where a file system has no locks (some remote ones), the file
-//! is opened without one, with a warning.
+//! Weaknesses: `flock` is advisory. A file system without locks (some remote ones) causes a
+//! warning.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Once;
@@ -62,8 +61,7 @@ fn lock(file: &OwnedFd) -> Result<(), Errno> {
     rustix::io::retry_on_intr(|| rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive))
 }
 
-/// Unlocks explicitly: a child process that is just starting shares the descriptor, so closing is
-/// not enough.
+/// A child process that is just starting shares the descriptor, so closing is not enough.
 pub(super) fn release(file: &OwnedFd) {
     // Without a lock this fails harmlessly.
     let _ = rustix::fs::flock(file, FlockOperation::Unlock);

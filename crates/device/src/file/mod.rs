@@ -7,12 +7,11 @@
 //!                          again, when short or interrupted
 //! ```
 //!
-//! - Opened with `O_DIRECT` where that works, so that the cache above is the only one; else through
-//!   the kernel's page cache, with a warning.
+//! - Opened with `O_DIRECT` where that works; else through the kernel's page cache, with a warning.
 //! - [`Engine::Ring`] or [`Engine::Workers`] carries requests, started by the first.
-//! - The last block of a file may be partial. A short transfer elsewhere means that the file was
-//!   truncated after opening: [`Error::PastEnd`], never zeros.
-//! - Dropping the device waits for its requests, because the kernel writes to their memory.
+//! - A short transfer before the last, partial block means a truncated file: [`Error::PastEnd`],
+//!   never zeros.
+//! - Dropping the device waits for its requests: the kernel writes to their memory.
 //! - A flush is `fdatasync`, a durable write `RWF_DSYNC`. A file open for writing is locked.
 //!
 //! Weakness: the length is that at opening.
@@ -66,8 +65,8 @@ pub struct FileOptions {
     pub engine: Engine,
     /// Allows writes and claims the file: [`Error::InUse`] when another program has.
     pub writable: bool,
-    /// For a few sectors: the kernel reads nothing ahead and, for files of this user, leaves the
-    /// access time alone (`O_NOATIME`).
+    /// For a few sectors: no read-ahead and, for files of this user, no change of the access time
+    /// (`O_NOATIME`).
     pub unnoticed: bool,
     /// A ring's requests in the kernel, 1 to 4096; more wait in order.
     pub queue_depth: u32,
@@ -106,8 +105,8 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens `path` for reading. Anything but a regular file or a block device fails with `EINVAL`,
-    /// a directory with `EISDIR`; a pipe does not block.
+    /// Opens `path` for reading. Other than files and block devices fail with `EINVAL`, directories
+    /// with `EISDIR`.
     pub fn open(path: &Path) -> Result<Self> {
         Self::open_with(path, FileOptions::default())
     }
@@ -142,7 +141,7 @@ impl FileDevice {
         self.target.direct.is_some()
     }
 
-    /// The engine in use. Starts it.
+    /// Starts the engine.
     #[must_use]
     pub fn engine(&self) -> Engine {
         match self.carrier() {

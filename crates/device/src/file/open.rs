@@ -1,9 +1,9 @@
 //! Opening a file or a block device, and its alignment.
 //!
 //! The *buffered* descriptor is opened first, and claimed for writing (see `lock.rs`). The *direct*
-//! one and that of *durable* writes are opened through its `/proc/self/fd` entry, so that a rename
-//! cannot make them another file. The alignment of direct transfers comes from `statx` (Linux 6.1),
-//! else from a block device's logical block, else from trial reads of 512 and 4096 bytes.
+//! one and that of *durable* writes are opened through its `/proc/self/fd` entry, whatever is
+//! renamed. The alignment of direct transfers comes from `statx` (Linux 6.1), else from a block
+//! device's logical block, else from trial reads of 512 and 4096 bytes.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(super) fn open(
         OFlags::RDONLY
     };
     let access = access | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
-    // Before opening, which wakes a pipe's writer, winds a tape or starts a watchdog.
+    // Before opening, which may wind a tape or start a watchdog.
     kind_of(&rustix::fs::stat(path)?)?;
     let buffered = rustix::fs::open(path, access, Mode::empty())?;
     // The path may name another file by now.
@@ -111,8 +111,8 @@ fn kind_of(status: &Stat) -> Result<FileType, Errno> {
     }
 }
 
-/// The start of the file system's last block if the last direct block is partial; else the end. The
-/// length is the caller's: with a later one, a file that grew would lose its tail.
+/// The start of the file system's last block if the last direct block is partial; else the end.
+/// With a later length, a file that grew would lose its tail.
 fn tail_start(length_bytes: u64, block_bytes: u64, status: &Stat) -> u64 {
     if length_bytes.is_multiple_of(block_bytes) {
         return length_bytes;
@@ -134,7 +134,7 @@ fn buffered_alignment(file: &OwnedFd, is_block_device: bool) -> Result<Alignment
 }
 
 /// Without `/proc` durable writes through the page cache share the buffered descriptor: one may get
-/// the error of a lost plain write, and the next flush succeeds. Writing goes on all the same.
+/// the error of a lost plain write, and the next flush succeeds.
 fn durable_or_warn(buffered: &OwnedFd, access: OFlags, name: &str) -> Option<OwnedFd> {
     match open_durable(buffered, access) {
         Ok(file) => Some(file),

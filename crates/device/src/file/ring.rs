@@ -6,14 +6,13 @@
 //!                 └────────── reaper <── completion queue <──┘
 //! ```
 //!
-//! - The submitting thread passes its requests to the kernel, many by one system call.
+//! - The submitting thread passes its requests on, many by one system call.
 //! - A *slot* holds a transfer in the kernel, as many as the depth; the rest waits in order.
-//! - The *reaper* sleeps in the kernel until a transfer completes. It takes all completions,
-//!   refills the free slots, and only then runs the requests' completions: so the device has work
-//!   meanwhile, and nothing recurses. Requests that these submit go to the kernel in portions;
-//!   deferred work comes last (see `request.rs`).
-//! - The kernel owns the memory until the completion: a slot keeps its transfer so long, and
-//!   dropping a ring waits for all.
+//! - The *reaper* sleeps until a transfer completes. It takes all completions, refills the slots,
+//!   and only then runs the requests' completions: the device has work, and nothing recurses.
+//!   Requests that these submit go to the kernel in portions; deferred work comes last (see
+//!   `request.rs`).
+//! - The kernel owns the memory until the completion: dropping a ring waits for all.
 //! - Requests that the kernel does not take (no memory) stay in the submission queue; the reaper
 //!   submits them again within [`PATIENCE`].
 //! - When a thread ends, the kernel cancels its requests that have not begun (`ECANCELED`), and its
@@ -24,21 +23,20 @@
 //!
 //! # Registered memory
 //!
-//! The kernel looks up and pins the pages of ordinary memory for every direct transfer, those of
-//! registered memory once. A transfer uses it when all its segments lie in one *region*: a single
-//! one by `READ_FIXED`, several by `READV_FIXED` (Linux 6.15). When the kernel refuses (limit of
-//! locked memory), transfers are plain, with a warning.
+//! The kernel pins the pages of ordinary memory for every direct transfer, those of registered
+//! memory once. A transfer uses it when all its segments lie in one *region*: a single one by
+//! `READ_FIXED`, several by `READV_FIXED` (Linux 6.15). When the kernel refuses (limit of locked
+//! memory), transfers are plain, with a warning.
 //!
 //! # Several rings
 //!
-//! A completion (marking pages, waking readers, choosing the next request) takes microseconds, so
-//! one thread completes some hundred thousand requests a second, while a fast disk answers
-//! millions. So there is a ring, with its reaper, for each [`PROCESSORS_PER_RING`] processors. The
-//! rings take turns by batch of requests; a reaper submits to its own, with few system calls. Each
-//! ring has the device's whole depth, so that one thread's stream stays on one ring.
+//! One thread completes some hundred thousand requests a second; a fast disk answers millions. So
+//! there is a ring, with its reaper, for each [`PROCESSORS_PER_RING`] processors. The rings take
+//! turns by batch of requests; a reaper submits to its own. Each ring has the device's whole depth,
+//! so that one thread's stream stays on one ring.
 //!
-//! Weaknesses: callers that exceed the depth may have as much in the kernel for each ring; each
-//! ring pins memory, which counts against the limit of locked memory.
+//! Weaknesses: the depth holds for each ring, not for all; each ring's pins count against the limit
+//! of locked memory.
 
 use std::collections::VecDeque;
 use std::io;
@@ -63,7 +61,7 @@ use crate::{Memory, Outcome, Request, Segment};
 const PATIENCE: Duration = Duration::from_millis(100);
 const PAUSE: Duration = Duration::from_millis(1);
 /// After so many completions the reaper submits their new requests, as the device may be idle; then
-/// after twice as many each time, as each is a system call.
+/// after twice as many each time.
 const OFFER_FIRST: usize = 1;
 /// Only wakes the reaper.
 const WAKE: u64 = u64::MAX;
@@ -210,7 +208,7 @@ impl Drop for Ring {
         }
         drop(state);
         self.shared.offer();
-        // A reaper that drops the last reference keeps the ring until its last request is complete.
+        // A reaper with the last reference keeps the ring until its last request is complete.
         join_others(self.reaper.take());
     }
 }
@@ -248,7 +246,7 @@ impl Shared {
                 pushed = true;
                 continue;
             }
-            // No room, against all accounting: it waits for a completion.
+            // Against all accounting: it waits for a completion.
             if let Some(slot) = state.slots.get_mut(index).and_then(Option::take) {
                 state.waiting.push_front(slot.transfer);
             }
@@ -436,8 +434,7 @@ struct Region {
     start: usize,
     end: usize,
     index: u16,
-    /// Keeps the memory mapped: else the kernel would write to the pinned pages after other memory
-    /// came to this address.
+    /// Keeps the memory mapped: else the kernel would write to pinned pages behind other memory.
     _memory: Memory,
 }
 

@@ -29,8 +29,7 @@ impl Queue {
         kib.checked_mul(1024)
     }
 
-    /// Whether seeking costs time. Virtio always says so; but depth helps it, and the host has an
-    /// elevator of its own.
+    /// Whether seeking costs time. Virtio always says so; but depth helps it.
     pub(super) fn rotational(&self) -> bool {
         self.number("rotational") == Some(1) && !self.is_virtual()
     }

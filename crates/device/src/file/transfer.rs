@@ -7,15 +7,14 @@
 //!   |         |<----- attempt ----->|                  starts on a block
 //! ```
 //!
-//! - An attempt starts on a block, as a direct transfer must. When a short read ended within a
-//!   block, that block is read again; if that brings nothing new, the file was truncated there.
+//! - An attempt starts on a block, as a direct transfer must. A block in which a short read ended
+//!   is read again; if that brings nothing new, the file was truncated there.
 //! - It has at most [`VECTORS_MAX`] segments and a whole number of blocks.
 //! - `EINTR`, `EAGAIN`, and `ECANCELED` and `EFAULT` (the submitting thread has ended) are retried,
 //!   [`TRIES_IN_VAIN_MAX`] times without progress.
 //! - Writes of the *tail* of a file whose last block is partial use the buffered descriptor, cut at
-//!   the end, so that the file does not grow. The tail is the file system's whole last block, and
-//!   no direct write touches it: the page cache writes whole blocks, and would bring back its older
-//!   copy of the neighbouring bytes.
+//!   the end, so that the file does not grow. The tail is the file system's whole last block: the
+//!   page cache writes whole blocks, and would bring back older bytes after a direct write.
 //!
 //! ```text
 //!   |   direct   |   direct   |........ tail ..... |end       blocks of the file system
@@ -23,9 +22,9 @@
 //! ```
 //!
 //! - A durable write has `RWF_DSYNC`; where the system has none, a flush follows it. Its open file
-//!   is not that of plain flushes: the kernel reports a failed write-back once to each open file,
-//!   whichever write it was. Pieces of one write share one, and fail together. Of concurrent
-//!   flushes only one gets the error; the cache sends one at a time.
+//!   is not that of plain flushes: the kernel reports a failed write-back once to each open file.
+//!   Pieces of one write share one, and fail together. Of concurrent flushes only one gets the
+//!   error; the cache sends one at a time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -49,8 +48,7 @@ pub(super) struct Target {
     pub(super) buffered: OwnedFd,
     /// Bypasses it.
     pub(super) direct: Option<OwnedFd>,
-    /// For durable writes through the page cache, if writable and opened again. Not `buffered`: a
-    /// flush needs its own report of a lost write.
+    /// For durable writes through the page cache, if writable and opened again.
     pub(super) durable: Option<OwnedFd>,
     pub(super) length_bytes: u64,
     pub(super) block_bytes: u64,
@@ -77,7 +75,7 @@ pub(super) struct Transfer {
     asked: usize,
     tries_in_vain: u32,
     through_cache: bool,
-    /// Of the attempt. A durable write without `RWF_DSYNC` becomes a plain one, then a flush.
+    /// Of the attempt.
     pub(super) call: Call,
 }
 
@@ -186,8 +184,7 @@ impl Transfer {
         Progress::Again(self)
     }
 
-    /// Retries an interrupted flush, not a failed one: the kernel reports an error once, and the
-    /// next flush would succeed.
+    /// Retries an interrupted flush, not a failed one: the next would succeed.
     fn advance_flush(mut self, target: &Target, answer: Result<usize, Errno>) -> Progress {
         match answer {
             Ok(_) => return self.finish_whole(target),

@@ -1,7 +1,4 @@
 //! Transfers by threads that wait, in order: where there is no ring, and for comparison.
-//!
-//! The server's pool (turns by client) and a mount's workers (bounds by memory) have other rules,
-//! so nothing is shared with them.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::Arc;
