@@ -1,10 +1,10 @@
-//! Which page is in which slot, and which slot is given to the next one.
+//! Which page is in which slot, and which slot goes next.
 
 use std::collections::HashMap;
 
 use super::record::{PageName, RECORD_BYTES, Record};
 
-/// Bytes of a block of records, as they are written.
+/// Of a block of records, as written.
 pub(super) const BLOCK_BYTES: usize = 4096;
 /// Records of a block.
 pub(super) const BLOCK_RECORDS: usize = BLOCK_BYTES / RECORD_BYTES;
@@ -43,7 +43,7 @@ impl Index {
         }
     }
 
-    /// Takes the records of a block over, as they were written.
+    /// Takes the records of a block over.
     pub(super) fn load(&mut self, block: usize, bytes: &[u8]) {
         let (records, _) = bytes.as_chunks::<RECORD_BYTES>();
         let first = block * BLOCK_RECORDS;
@@ -61,7 +61,7 @@ impl Index {
         }
     }
 
-    /// The block with the record of a slot, and its bytes as they are to be written.
+    /// The block with the record of a slot, and its bytes.
     pub(super) fn block_of(&self, slot: u32) -> (usize, [u8; BLOCK_BYTES]) {
         let block = slot as usize / BLOCK_RECORDS;
         let mut bytes = [0; BLOCK_BYTES];
@@ -101,8 +101,8 @@ impl Index {
         }
     }
 
-    /// A slot for a page that is to be written, and whether another page had it; `None` where the
-    /// page is there already, or all slots are being written.
+    /// A slot for a page, and whether another page had it; `None`: the page is there, or all slots
+    /// are being written.
     pub(super) fn take(&mut self, name: PageName) -> Option<(u32, bool)> {
         if self.places.contains_key(&name) {
             return None;
@@ -114,7 +114,7 @@ impl Index {
                 return Some((place, false));
             }
         }
-        // Twice round: the first time may only take marks back.
+        // Twice: the first round may only take marks back.
         for _ in 0..2 * self.slots.len() {
             let at = self.hand;
             self.hand = (at + 1) % self.slots.len();
@@ -151,7 +151,7 @@ impl Index {
         }
     }
 
-    /// A slot has not, or not any more, what is said of it.
+    /// A slot has not what is said of it.
     pub(super) fn free(&mut self, slot: u32, name: &PageName) {
         if self.places.get(name) != Some(&slot) {
             return;

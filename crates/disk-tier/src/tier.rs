@@ -17,7 +17,7 @@ use pagewell_fs::source::OpenError;
 use super::index::{BLOCK_BYTES, BLOCK_RECORDS, Index};
 use super::record::{PAGE_BYTES, PageName, Record};
 
-/// Pages on their way to the disk; what comes beside them is not kept.
+/// Pages on their way to the disk.
 pub const WRITING_PAGES_MAX: usize = 512;
 /// What the first block of the index begins with.
 const HEAD: &[u8] = b"pagewell disk tier 1\n";
@@ -36,10 +36,10 @@ pub struct Tier {
 }
 
 impl Tier {
-    /// Opens the folder, which is made if it is not there, with room for pages of `size_bytes`.
+    /// Opens or makes the folder, with room for pages of `size_bytes`.
     ///
     /// # Errors
-    /// With the folder and the reason: it has something else, or another process has it.
+    /// It has something else, or another process has it.
     pub fn open(folder: &Path, size_bytes: u64) -> Result<Arc<Self>, OpenError> {
         let shown = folder.display().to_string();
         let refused = |reason: &str| OpenError::new(&shown, reason);
@@ -89,8 +89,7 @@ impl Tier {
         let index_bytes = (1 + blocks) * BLOCK_BYTES;
         let file = made(&path, index_bytes as u64).map_err(failed)?;
         made(&folder.join("pages"), (slots * PAGE_BYTES) as u64).map_err(failed)?;
-        // The first claims the folder: a file that is written has one owner. Whoever had it before
-        // has written all records by then.
+        // The first claims the folder: its last owner has written all records by then.
         let (records, pages) = (open("index")?, open("pages")?);
         let mut index = Index::new(slots);
         load(&file, &mut index, blocks).map_err(failed)?;
@@ -110,13 +109,13 @@ impl Tier {
         self.index.lock().pages()
     }
 
-    /// Whether a page is kept. Reading it may find it damaged all the same.
+    /// Whether a page is kept; it may be damaged.
     #[must_use]
     pub fn has(&self, name: &PageName) -> bool {
         self.index.lock().has(name)
     }
 
-    /// Reads a page, and gives `done` its bytes, or `None` where it is not there as it was written.
+    /// Reads a page, and gives `done` its bytes, or `None` if they are not as written.
     pub fn read(
         self: &Arc<Self>,
         name: PageName,
@@ -134,7 +133,7 @@ impl Tier {
                 names::TIER_HITS.add(1);
                 return done(Some(bytes));
             }
-            // Another page may have been written over it meanwhile: then it has moved.
+            // Another page may have been written over it.
             tier.index.lock().free(slot, &name);
             names::TIER_DAMAGED.add(1);
             names::TIER_MISSES.add(1);
@@ -234,8 +233,8 @@ fn made(path: &Path, length_bytes: u64) -> std::io::Result<File> {
     Ok(file)
 }
 
-/// Whether a file begins as an index does, or as one that a crash has left: with nothing, or zeros
-/// beside pages.
+/// Whether a file begins as an index, or as one that a crash left: with nothing, or zeros beside
+/// pages.
 fn has_head(path: &Path) -> std::io::Result<bool> {
     let mut head = [0; HEAD.len()];
     let read = File::open(path)?.read_at(&mut head, 0)?;

@@ -16,7 +16,7 @@ pub struct TierVersion {
 }
 
 impl TierVersion {
-    /// `object` is a hash of where the object is, of its key and of its version.
+    /// `object`: see [`PageName::object`].
     #[must_use]
     pub fn new(tier: Arc<Tier>, object: [u8; 16], length_bytes: u64) -> Self {
         Self {
@@ -34,8 +34,8 @@ impl TierVersion {
         }
     }
 
-    /// Cuts a read into pieces, each with whether the tier has it: those that it has lie within one
-    /// page, the others are as long as can be.
+    /// Cuts a read into pieces, each with whether the tier has it: those lie within one page,
+    /// others are as long as can be.
     #[must_use]
     pub fn pieces(&self, request: Request) -> Vec<(Request, bool)> {
         let mut lengths = Vec::new();
@@ -57,8 +57,8 @@ impl TierVersion {
         request.split(&lengths).into_iter().zip(are_kept).collect()
     }
 
-    /// Serves a read within one page, with zeros behind the end of the object; `otherwise` gets it
-    /// where the tier has lost the page.
+    /// Serves a read within one page, with zeros behind the object's end; `otherwise` gets it if
+    /// the page is lost.
     pub fn take(&self, mut request: Request, otherwise: impl FnOnce(Request) + Send + 'static) {
         let name = self.name_at(request.offset());
         let within = usize::try_from(request.offset() % PAGE_BYTES as u64).unwrap_or(0);
@@ -79,7 +79,7 @@ impl TierVersion {
         });
     }
 
-    /// Keeps those pages that a read has brought whole, to their end or that of the object.
+    /// Keeps pages that a read has brought whole, to their end or the object's.
     pub fn keep(&self, request: &Request) {
         let mut page = Vec::with_capacity(PAGE_BYTES);
         let mut at = request.offset();
