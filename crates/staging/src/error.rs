@@ -35,8 +35,7 @@ pub enum Error {
         /// What is wrong.
         reason: &'static str,
     },
-    /// A flush has failed: the system reports that once, and may have lost any byte since the last
-    /// good one.
+    /// A flush has failed: any byte since the last good one may be lost.
     #[error("{name}: the disk has failed, and what it has is in doubt")]
     Doubtful {
         /// Data file and key.

@@ -1,4 +1,4 @@
-//! What is kept for people becomes one file of bytes, and one of text.
+//! What is kept for people: one file of bytes, one of text.
 //!
 //! The record that says so is there first. The next process may repeat each step.
 
@@ -43,7 +43,7 @@ fn join(data: &Path, other: &Path, stored: &Stored) -> io::Result<()> {
             copy(&other, &file, part.span)?;
         }
     }
-    // Holes make it readable, and take no room; without them the text says what is in it.
+    // Holes make it readable; without them the text says what is in it.
     let mut at = 0;
     for part in &stored.parts {
         clear(&file, at, part.span.0);

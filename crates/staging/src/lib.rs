@@ -1,5 +1,5 @@
-//! Bytes of changed objects that their store does not have yet, in files of one folder on a local
-//! disk, and the journal by which they survive the process. It knows no remote.
+//! Bytes of changed objects that their store lacks, in files of a local folder, and the journal by
+//! which they survive the process.
 //!
 //! ```text
 //!   DIR/bucket        what this folder is, and of which bucket
@@ -14,27 +14,27 @@
 //! **A record is a snapshot.** [`StagedFile::journal`] makes the bytes durable, then the record
 //! that names them and their checksums. Later writes must not change them, or a replay could not
 //! tell these from damage. So each byte has two homes, `N.data` and `N.other`: a write goes to the
-//! one where the record does not have it. The next record names the new homes, and frees the old
-//! ones. After a kill or a power cut the file is what it was at the last `journal` that returned,
-//! or at one under way; bytes written back since then are gone, as those of a page cache are.
+//! one where the record does not have it. The next record names new homes, and frees the old ones.
+//! After a kill or a power cut the file is as at the last `journal` that returned, or one under
+//! way.
 //!
 //! **Removal.** The record goes first, durably, then its bytes: a replay never meets newer work of
-//! the same gateway. It is conditional all the same; its `token`, part of the object's metadata,
-//! shows that its own upload had succeeded.
+//! the same gateway. It is conditional; its `token`, in the object's metadata, shows that its own
+//! upload had succeeded.
 //!
-//! **Order.** The requests of one file run one after the other, those of several side by side, on
-//! [`THREADS_MAX`] threads. `FileDevice` does not fit: its length is that at opening, and each has
-//! threads of its own. Descriptors are opened when needed; beyond [`DESCRIPTORS_MAX`] the one
-//! unused for the longest time is closed, as tens of thousands of small files may exist.
+//! **Order.** The requests of one file run one after the other, on [`THREADS_MAX`] threads for all.
+//! `FileDevice` does not fit: its length is fixed, and each has threads of its own. Beyond
+//! [`DESCRIPTORS_MAX`] the least recently used descriptor is closed, as tens of thousands of files
+//! may exist.
 //!
 //! **Bounds.** Stored bytes have the caller's limit, those kept for people included. A file
 //! journaled and then overwritten takes up to twice as much of the disk. A record has at most
 //! [`RECORD_BYTES_MAX`].
 //!
-//! **Weaknesses.** [`Staging::open`] reads all bytes that records promise, to compare them. A
-//! `journal` reads back each MiB written since the last one, holds up the other requests of its
-//! file, and writes the whole record: a file with many changed places has a long one. One process
-//! has the folder, and users with write permission are trusted.
+//! **Weaknesses.** [`Staging::open`] reads and compares all bytes that records promise. A `journal`
+//! reads back each MiB written since the last one, holds up the requests of its file, and writes
+//! the whole record, long with many changed places. One process has the folder, and users with
+//! write permission are trusted.
 
 mod descriptors;
 mod error;

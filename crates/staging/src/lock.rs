@@ -1,8 +1,7 @@
 //! The lock of the folder (flock(2)), and whether to wait for it.
 //!
-//! A killed process has the lock until the system has ended its last requests: the next one waits,
-//! so that it has the folder, and sends what is in it. A living one keeps the lock, and waiting
-//! would only cost each command its time.
+//! A killed process has the lock until the system has ended its last requests: the next one waits.
+//! A living one keeps the lock, so waiting would be in vain.
 //!
 //! ```text
 //!   locked ──> /proc/locks names another process ──> it lives: refused at once
@@ -30,7 +29,7 @@ const EXITING: u64 = 0x4;
 /// In a mask of signals.
 const KILLED: u64 = 1 << 8;
 
-/// Takes the lock of a folder, if it is free within `tried_for` or no living process has it.
+/// Takes the lock of a folder, tried for `tried_for` while no living process has it.
 ///
 /// # Errors
 /// [`Errno::WOULDBLOCK`]: another has it; and those of flock(2).

@@ -249,8 +249,7 @@ fn compare(folder: &Folder, stored: &Stored) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives a record and its bytes names that nothing looks for; bytes first, as those without a
-/// record are removed.
+/// Gives a record and its bytes other names; bytes first, as those without a record are removed.
 fn set_aside(
     folder: &Folder,
     number: u64,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! No byte is promised in both homes, so there is always one to write to. What is not promised lies
-//! in home 0: a file that is never journaled has one home.
+//! in home 0.
 
 use pagewell_base::spans::{Span, Spans};
 

@@ -1,7 +1,7 @@
 //! A few threads that carry requests to the disk.
 //!
-//! A turn is one request of a file. A thread starts when a turn comes and none is idle, up to the
-//! limit, and ends when the pool is dropped, after all turns.
+//! A turn is one request of a file. A thread starts when none is idle, up to the limit, and ends
+//! with the pool, after all turns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub struct Record {
     pub key: String,
     /// The version that the object must still have; `None`: it must not exist.
     pub base: Option<Base>,
-    /// So many first bytes of the base are in the object where it is not dirty; the rest is zeros.
+    /// So many first bytes of the base stay where nothing is dirty; the rest is zeros.
     pub base_bytes: u64,
     /// Of the object.
     pub length_bytes: u64,

@@ -21,9 +21,8 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Opens or makes the folder of the bucket `origin`, with room for `bytes_max`. Bytes without a
-    /// record, which were never acknowledged, are removed. What is damaged is set aside, with a
-    /// warning.
+    /// Opens or makes the folder of the bucket `origin`, with room for `bytes_max`. Removes bytes
+    /// without a record, never acknowledged; sets aside what is damaged, with a warning.
     ///
     /// # Errors
     /// It is of another bucket, has something else, another process has it
@@ -41,7 +40,7 @@ impl Staging {
         Arc::new(Self { folder, uploads })
     }
 
-    /// A staged file for the object of this key. It takes nothing of the disk until it is written.
+    /// A staged file for the object of this key, made on the disk when written.
     #[must_use]
     pub fn create(&self, key: &str) -> StagedFile {
         StagedFile::new(&self.folder, self.folder.number(), key)

@@ -1,7 +1,7 @@
 //! Checksums of the bytes that a record promises, one for each MiB of the object.
 //!
-//! Sums of parts not written since the last record are kept, so that a `journal` of a large file
-//! that has changed little reads little.
+//! Sums of parts not written since the last record are kept, so that a `journal` of few changes
+//! reads little.
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;

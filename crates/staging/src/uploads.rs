@@ -1,6 +1,5 @@
 //! Uploads in parts, each in a small file, so that what a killed process leaves can be aborted. Not
-//! durable: after a power cut a store may keep a leftover that nothing here names, as it may of
-//! other programs.
+//! durable: after a power cut a store may keep a leftover.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;

@@ -16,13 +16,13 @@ use crate::stored::{RECORD_BYTES_MAX, State as StoredState, Stored};
 use crate::sums::{Sum, checksum, chunks};
 
 impl StagedFile {
-    /// Makes the dirty bytes durable, then the record, in place of an earlier one. After that a
-    /// replay finds exactly these bytes, whatever is written or cut later. Waits for the disk.
+    /// Makes the dirty bytes durable, then the record, in place of an earlier one. A replay then
+    /// finds exactly these bytes, whatever is written or cut later. Waits for the disk.
     ///
     /// # Errors
     /// The earlier record holds, or this one where only its name is not durable. After
-    /// [`Error::Doubtful`], and after a failed flush, no later call succeeds: the bytes have to be
-    /// uploaded, or written to another file.
+    /// [`Error::Doubtful`], or a failed flush, no call succeeds: upload the bytes, or write them to
+    /// another file.
     pub fn journal(&self, record: &Record) -> Result<()> {
         let turn = self.0.take_turn();
         let inner = &self.0;
@@ -59,10 +59,9 @@ impl StagedFile {
         Ok(())
     }
 
-    /// Keeps the dirty bytes for people: what is stored of them stays, durable, and is never
-    /// replayed; an earlier record is gone. Returns the data file, with these bytes at their places
-    /// and holes elsewhere; the text beside it says which they are, and the reason. Later writes
-    /// fail. Waits for the disk.
+    /// Keeps the dirty bytes for people, durable, never replayed; an earlier record is gone.
+    /// Returns the data file, with these bytes at their places and holes elsewhere; the text beside
+    /// it says which, and the reason. Later writes fail. Waits for the disk.
     ///
     /// # Errors
     /// The earlier record holds, or this one where only its name is not durable.
@@ -86,7 +85,7 @@ impl StagedFile {
             0 => String::new(),
             missing => format!("; {missing} bytes of it are missing"),
         };
-        // Better than nothing, even if the disk does not call it durable.
+        // Better than nothing.
         let doubt = match inner.sync() {
             Ok(()) => String::new(),
             Err(error) => format!("; the disk was in doubt: {error}"),
@@ -111,7 +110,7 @@ impl StagedFile {
         STAGING_CONFLICTS.add(1);
         inner.folder.descriptors().forget(inner.number);
         let path = kept::settle(&inner.folder, &stored).unwrap_or_else(|error| {
-            // Durable, under the names that they had. The next process tries again.
+            // Durable, under their names. The next process tries again.
             tracing::warn!("{}: is not in one file: {error}", inner.name());
             inner.folder.file(inner.number, Kind::Record)
         });
@@ -173,8 +172,8 @@ impl Inner {
         Ok(sums)
     }
 
-    /// Makes the data files durable, and their new names if there is an earlier record, which must
-    /// hold until the next one is there.
+    /// Makes the data files durable, and their new names if an earlier record must hold until the
+    /// next.
     fn sync(&self) -> Result<()> {
         let files = self.state.lock().files;
         for (home, _) in files
@@ -202,8 +201,8 @@ impl Inner {
         }
     }
 
-    /// Whether the next process may find the record, and whether it is durable. One that is not
-    /// must keep its bytes all the same.
+    /// Whether the next process may find the record, which then must keep its bytes, and whether it
+    /// is durable.
     fn write_record(&self, stored: &Stored) -> (bool, Result<()>) {
         let text = stored.encode();
         if text.len() as u64 > RECORD_BYTES_MAX {

@@ -21,8 +21,8 @@ use crate::sums::Sums;
 /// Of any file.
 const LENGTH_BYTES_MAX: u64 = i64::MAX.cast_unsigned();
 
-/// Bytes of a changed object. Clones are the same file; dropping the last removes its bytes, unless
-/// they are journaled or kept. See the crate.
+/// Bytes of a changed object. Dropping the last clone removes its bytes, unless they are journaled
+/// or kept.
 #[derive(Clone)]
 pub struct StagedFile(Arc<Inner>);
 
@@ -147,9 +147,9 @@ impl StagedFile {
         &self.0.key
     }
 
-    /// Carries a request out on a thread of the folder, after earlier ones of this file. A complete
-    /// write is stored, not durable; `ENOSPC`: the folder is full. A read of bytes that are not
-    /// stored fails (`EIO`). A flush is complete at once, as [`Self::journal`] makes durable.
+    /// Carries a request out, after earlier ones of this file. A complete write is stored, not
+    /// durable; `ENOSPC`: the folder is full. A read of bytes not stored fails (`EIO`). A flush
+    /// does nothing: [`Self::journal`] makes durable.
     pub fn submit(&self, request: Request) {
         let inner = &self.0;
         let end = request.offset().checked_add(request.len() as u64);
@@ -214,15 +214,14 @@ impl StagedFile {
         self.0.begin(state);
     }
 
-    /// The object was made: nothing is needed any more. Waits for the running request, and for the
-    /// disk if there is a record. Later writes fail.
+    /// The object was made. Waits for the running request, and for the disk if there is a record.
+    /// Later writes fail.
     pub fn finish(&self) {
         self.0.state.lock().is_closed = true;
         self.withdraw();
     }
 
-    /// Removes the record: nothing is to be uploaded after a kill. The bytes stay while the file is
-    /// used. Waits as [`Self::finish`] does.
+    /// Removes the record; the bytes stay while the file is used. Waits as [`Self::finish`] does.
     pub fn withdraw(&self) {
         let turn = self.0.take_turn();
         let mut state = self.0.state.lock();
