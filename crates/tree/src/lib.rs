@@ -1,7 +1,7 @@
 //! A file system as the commands use it: paths, sorted listings, streams of bytes.
 //!
-//! This crate resolves paths, and follows symbolic links inside the source only: an absolute target
-//! starts at the source's root and `..` at the root stays there, so no link in an image leads out.
+//! Symbolic links are followed inside the source only: an absolute target starts at its root and
+//! `..` at the root stays there.
 
 mod helpers;
 pub mod holes;
@@ -23,11 +23,11 @@ pub use reader::{Piece, Reader};
 /// In one path, as in the kernel (path_resolution(7)).
 const LINKS_MAX: usize = 40;
 
-/// Of one read; the largest preferred size of the server, so both fronts make the same requests.
+/// Of one read; the server's largest preferred size, so that both fronts make the same requests.
 pub const READ_BYTES: u32 = 1 << 20;
 
-/// Of one directory, or of those above each other in a walk, in about 1 GiB of memory: a server
-/// could list without end.
+/// Of one directory, or of those above each other in a walk, some 1 GiB: a server could list
+/// without end.
 const NAMES_MAX: usize = 4 << 20;
 
 /// A file system and its user.
@@ -112,9 +112,8 @@ impl Tree {
         Ok(self.filesystem.read_link(&self.call(), id)?.0)
     }
 
-    /// Finds `path`, from the root with or without a leading `/`. Follows links on the way, and in
-    /// the last name with `follow`. A last name that does not exist gives a spot without an entry;
-    /// any other is an error.
+    /// Finds `path`, from the root. Follows links on the way, and in the last name with `follow`. A
+    /// missing last name gives a spot without an entry; any other is an error.
     pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Spot> {
         self.resolve_below(self.root()?, path, follow)
     }
@@ -267,7 +266,7 @@ pub fn pieces<E>(
     }
 }
 
-/// Writes all slices with few calls of `write`, which gets how many bytes are written, and returns
+/// Writes all slices with few calls of `write`, which gets the bytes written so far, and returns
 /// how many more it wrote.
 pub fn write_slices<'a>(
     slices: impl IntoIterator<Item = &'a [u8]>,

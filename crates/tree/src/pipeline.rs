@@ -1,9 +1,8 @@
 //! Work on many small items by several threads, with results in the order of the items.
 //!
-//! The work for each name of a walk waits, for the kernel or a server; but output and messages come
-//! in the order of the walk. Items travel in batches, so that waking a thread serves many. A batch
-//! waits until a thread takes it; the thread of the walk takes one instead of waiting. Results are
-//! taken batch by batch, the oldest first.
+//! The work for each name of a walk waits, for the kernel or a server; but messages come in the
+//! order of the walk. Items travel in batches, so that waking a thread serves many. The thread of
+//! the walk takes a batch instead of waiting. Results are taken batch by batch, the oldest first.
 //!
 //! ```text
 //!   give ──> open batch ──full──> waiting ──> threads ──> done ──oldest first──> take
@@ -13,8 +12,7 @@
 //! At most twice as many batches as threads are in flight ([`Width::window`]). Each full batch
 //! starts a thread up to the limit: a small tree needs none.
 //!
-//! Weakness: a slow item holds back the results of later ones, in memory; the giver better does
-//! large items itself.
+//! Weakness: a slow item holds back the results of later ones, in memory.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -51,8 +49,8 @@ impl Width {
         batch: 4,
     };
 
-    /// For work of this machine's processors. Threads that change one directory wait for each other
-    /// in the kernel, so more than a few gain nothing.
+    /// For work of this machine's processors. Threads that change one directory wait for each
+    /// other, so a few suffice.
     pub fn local() -> Self {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -168,8 +166,7 @@ impl<Item: Send> Pipeline<'_, '_, '_, Item> {
         })))
     }
 
-    /// The oldest batch, if done; `waits`: once it is, the giver working meanwhile on batches
-    /// without a thread.
+    /// The oldest batch, if done; `waits`: once it is, the giver working meanwhile.
     fn next_batch(&mut self, waits: bool) -> Option<Vec<Item>> {
         loop {
             let oldest = self.sent.front()?;

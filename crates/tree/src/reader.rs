@@ -49,7 +49,7 @@ impl Reader<'_> {
     /// At most `count` bytes from `offset`.
     pub fn read(&self, offset: u64, count: u32) -> Result<Piece> {
         if let Some(file) = &self.opened {
-            // A small file needs no more space than its length; one byte more shows its growth.
+            // One byte more shows growth.
             let left = self
                 .size
                 .checked_sub(offset)
@@ -71,8 +71,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Gives every byte to `take`, in order, up to the end of the file, even if that moved.
-    /// `buffer` is reused between files.
+    /// Gives every byte to `take`, up to the end of the file, even if that moved. `buffer` is
+    /// reused.
     pub fn stream(&self, buffer: &mut Vec<u8>, take: &mut Take<'_>) -> Result<u64> {
         let mut offset = 0;
         loop {

@@ -1,13 +1,12 @@
 //! Everything below a directory, in the order of the names, on an explicit stack.
 //!
 //! A hostile image can make a walk endless: a directory that contains itself, or a few that each
-//! contain the next one twice. So no directory is entered below itself, or more than [`VISITS_MAX`]
-//! times: the work is linear in the content of the image. Weakness: a directory that truly appears
-//! more often (bind mounts) is reported, not walked.
+//! contain the next twice. So no directory is entered below itself, or more than [`VISITS_MAX`]
+//! times. Weakness: a directory that truly appears more often (bind mounts) is reported, not
+//! walked.
 //!
 //! Files lie in another order than their names. For a visitor that reads them, the file system gets
-//! the next small ones of a directory, a mebibyte at a time, and asks for them as they lie. Those
-//! of the next directory wait until the walk is there.
+//! the next small ones of a directory, a mebibyte at a time, and asks for them as they lie.
 
 mod ahead;
 
@@ -28,8 +27,8 @@ const DIRECTORIES_MAX: usize = 16 << 20;
 /// Deeper than any path that can be named.
 const DEPTH_MAX: usize = 4096;
 
-/// Directories above each other, and next names of each, where the walk looks for directories to
-/// list ahead.
+/// Directories above each other, and next names of each, where directories to list ahead are looked
+/// for.
 const FRAMES_LOOKED_AT: usize = 16;
 const NAMES_LOOKED_AT: usize = 256;
 

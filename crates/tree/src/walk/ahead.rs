@@ -1,9 +1,8 @@
 //! Lists directories before a walk comes to them.
 //!
-//! While a walk waits for a listing, nothing works for it. It goes depth first, so the next
-//! directories are those in the one where it is, then those beside that, and so on up. Threads list
-//! [`FRAME_MAX`] of them at each depth, [`LISTINGS_MAX`] in all, and keep each listing until the
-//! walk takes it.
+//! A walk goes depth first: the next directories are those in the present one, then those beside
+//! that, and so on up. Threads list [`FRAME_MAX`] of them at each depth, [`LISTINGS_MAX`] in all,
+//! until the walk takes them.
 //!
 //! ```text
 //!   a/    walk is in a/b/      listed ahead: a/b/x a/b/y ..., then a/c a/d ...
@@ -13,8 +12,8 @@
 //!
 //! A directory of more than [`NAMES_MAX`] names, or that cannot be listed, is left to the walk.
 //!
-//! Weaknesses: what was listed ahead is a moment older than what the walk would see. Listings of
-//! directories that the visitor does not enter keep their places until the walk ends.
+//! Weaknesses: what was listed ahead is a moment older. Listings of directories that the visitor
+//! does not enter keep their places until the walk ends.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
