@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
 
-/// Pause after a failed accept (no descriptors left), so that it does not become a busy loop.
+/// Pause after a failed accept (no descriptors left).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
@@ -16,8 +16,8 @@ pub(crate) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Calls `accept`, which waits for one connection of the listener and begins serving it,
-    /// repeatedly on a thread of this name.
+    /// Calls `accept`, which waits for one connection and begins serving it, repeatedly on a thread
+    /// of this name.
     pub(crate) fn start(
         name: &str,
         listener: OwnedFd,

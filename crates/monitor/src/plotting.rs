@@ -1,5 +1,5 @@
 //! The plotting library uPlot, as a copy in `assets`, for the page and the report of `pagewell
-//! bench`: browsers load nothing else.
+//! bench`.
 
 /// Name and licence.
 pub const NAME: &str = "uPlot 1.6.32, MIT licence";

@@ -1,4 +1,4 @@
-//! A process' description of itself besides its counters: its kind, its readiness and its exports.
+//! A process' description of itself besides its counters.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub struct ExportStatus {
     pub source: String,
     /// It cannot be changed.
     pub read_only: bool,
-    /// The limits of all its clients together, in words; empty without limits.
+    /// The same for all its clients together.
     pub limits: String,
     /// Faults, a line each.
     pub warnings: Vec<String>,

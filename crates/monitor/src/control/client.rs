@@ -16,13 +16,13 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::{OtherEnd, PREFIX, other_end};
 use crate::metrics::Snapshot;
 
-/// Longer answers are no answers of Pagewell.
+/// Longer answers are not Pagewell's.
 const ANSWER_BYTES_MAX: u64 = 16 << 20;
-/// How long a mount may be in use: the kernel releases it at once when it has no other users.
+/// How long a mount may be in use: without other users the kernel releases it at once.
 const USED_WAIT: Duration = Duration::from_secs(3);
 /// Answers have a line twice a second.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
-/// Longer than opening a source of another server, or giving it up, takes.
+/// Longer than opening a source, or giving it up, takes.
 const RELOAD_TIME: Duration = Duration::from_secs(600);
 
 /// A server or mount of this machine.
@@ -34,7 +34,7 @@ pub struct Peer {
     pub kind: String,
 }
 
-/// All trustworthy peers of this machine, in order of their process numbers.
+/// All trustworthy peers of this machine, by process number.
 pub fn peers() -> Vec<Peer> {
     let mut peers = named();
     peers.retain(|peer| {
@@ -44,15 +44,14 @@ pub fn peers() -> Vec<Peer> {
     peers
 }
 
-/// All peers by their socket names.
 fn named() -> Vec<Peer> {
-    // This file exists also in a service that sees only the processes in /proc (ProcSubset=pid).
+    // This file exists also with ProcSubset=pid.
     let list = std::fs::read("/proc/self/net/unix").unwrap_or_default();
     find(&String::from_utf8_lossy(&list))
 }
 
-/// The last column of each line is the name, with `@` for its leading zero byte. A listener and its
-/// connections have one. Any user can bind any name, in any bytes.
+/// The last column is the name, with `@` for its leading zero byte. A listener and its connections
+/// have one. Any user can bind any name.
 fn find(list: &str) -> Vec<Peer> {
     let names = list.lines().filter_map(|line| line.split(' ').next_back());
     let mut found: Vec<Peer> = names
@@ -75,8 +74,8 @@ fn find(list: &str) -> Vec<Peer> {
 }
 
 impl Peer {
-    /// A connection, and the kernel's view of the listener. Does not wait for an accept, which
-    /// another user's listener may never do.
+    /// A connection, and the kernel's view of the listener. Does not wait for an accept, which may
+    /// never come.
     fn connect(&self) -> std::io::Result<(UnixStream, OtherEnd)> {
         let name = format!("{PREFIX}{}/{}", self.process, self.kind);
         let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
@@ -147,8 +146,7 @@ impl Peer {
         Ok(body)
     }
 
-    /// Whether a listener is trusted for this process: it belongs to root or the own user, or is
-    /// the process itself, of any user.
+    /// Whether a listener is trusted: it belongs to root or the own user, or is the process itself.
     fn is_trusted(&self, listener: &OtherEnd) -> bool {
         let process = listener.process.map(number_of);
         listener.user.is_root()
@@ -168,10 +166,9 @@ impl fmt::Display for Peer {
 pub enum Ended {
     /// All data is written.
     Written,
-    /// So many bytes are durable on this machine alone, and go where they belong when the source is
-    /// mounted again.
+    /// So many bytes are durable on this machine alone, until the source is mounted again.
     Kept(u64),
-    /// Unmounted, but still in use: copied into another mount namespace, as containers do.
+    /// Unmounted, but still in use, as in the mount namespace of a container.
     UsedElsewhere,
 }
 
@@ -183,8 +180,7 @@ pub struct Ending {
 }
 
 /// Asks the program of the mount `device` of `user` for its ending; `None` without a trusted one.
-/// The kernel reuses the number of an ended mount while its program may still write, so mounts in
-/// use are preferred.
+/// The kernel may reuse the number while its program still writes, so mounts in use are preferred.
 pub fn ending_of(device: &str, user: Option<u32>) -> Option<Ending> {
     let kind = format!("mount/{device}");
     let peers = named();
@@ -201,15 +197,15 @@ fn ask_ending(peer: &Peer, user: Option<u32>) -> Option<(Ending, bool)> {
     if !listener.user.is_root() && Some(listener.user.as_raw()) != user {
         return None;
     }
-    // Before the question: the process is alive when it answers, so its number is not reused yet.
+    // Before the question: the process is alive when it answers.
     let process = listener.process.and_then(|process| {
         let descriptor = pidfd_open(process, PidfdFlags::empty()).ok()?;
         Some((process, descriptor))
     });
     stream.write_all(b"end\n").ok()?;
     let mut lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
-    // The first line acknowledges the question. Before it, the unmounted program may end without
-    // waiting for this asker. A slow one is waited for all the same.
+    // The first line acknowledges the question. Before it, the program may end without waiting for
+    // this asker.
     let first = lines.fill_buf().unwrap_or_default();
     let is_used = first.starts_with(b"used");
     if !is_used && !first.is_empty() {
@@ -252,8 +248,7 @@ impl Ending {
     }
 
     /// Waits after the ending until the process is gone: only then are its files and devices
-    /// released, and the file systems below can be unmounted. Returns its number if it still runs
-    /// after `patience`.
+    /// released. Returns its number if it still runs after `patience`.
     pub fn wait_for_process(&self, patience: Duration) -> Option<u32> {
         let (process, descriptor) = self.process.as_ref()?;
         let deadline = Instant::now() + patience;

@@ -1,14 +1,12 @@
-//! Questions between `pagewell` processes of a machine: counters, and whether a mount wrote all its
-//! data.
+//! Questions between `pagewell` processes of a machine.
 //!
 //! Every server and mount listens on an abstract socket `pagewell/PID/KIND` (unix(7)): it leaves no
-//! file behind, and `/proc/net/unix` lists all of them. Both ends ask the kernel for the user of
-//! the other: a server answers its own user and root, `umount` trusts the mount's user and root
-//! only, and `counters` these, or the process that it asks, so that a name taken by another user is
-//! of no use.
+//! file, and `/proc/net/unix` lists all. Both ends ask the kernel for the other's user: a server
+//! answers its own user and root, `umount` trusts the mount's user and root only, and `counters`
+//! these, or the process that it asks.
 //!
-//! After its last line the process of the mount closes its files and ends; `umount` waits for that,
-//! too, with a descriptor of the process that it opened before the question (pidfd_open(2)).
+//! After its last line the process of the mount ends; `umount` waits for that, too, with a
+//! descriptor that it opened before the question (pidfd_open(2)).
 //!
 //! ```text
 //!   "stat\n" -> the document of /stat.json
@@ -40,7 +38,7 @@ struct OtherEnd {
     process: Option<Pid>,
 }
 
-/// Asks the kernel. rustix cannot represent process 0, which stands for one in another namespace.
+/// rustix cannot represent process 0, which stands for one in another namespace.
 fn other_end(stream: &UnixStream) -> std::io::Result<OtherEnd> {
     let credentials = getsockopt(stream, PeerCredentials)?;
     Ok(OtherEnd {

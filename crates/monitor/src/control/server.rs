@@ -21,7 +21,7 @@ const QUESTION_BYTES_MAX: u64 = 64;
 const ASKER_TIME: Duration = Duration::from_secs(5);
 /// The period of lines about bytes left.
 const TELL_EVERY: Duration = Duration::from_millis(500);
-/// How long the end of the process waits for askers to get their last line.
+/// How long the process waits for askers to get their last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// A listener; dropping it ends it.

@@ -1,9 +1,8 @@
 //! The history of a process over a minute, an hour and a day, in fixed memory.
 //!
-//! Problem: a page opened after a fault must show what came before, and a server that runs for
-//! years must not grow for it. Rule: one thread reads each second the numbers of interest, the
-//! *series*. Three *rings* keep them, each with its own step; a coarse ring reads the same running
-//! totals at its step, so that its rates and percentiles are exact, not averages of averages.
+//! Problem: a page opened after a fault must show what came before, and a server must not grow for
+//! it. Rule: one thread reads each second the *series*. Three *rings* keep them, each with its own
+//! step; a coarse ring reads the same running totals, so that its rates and percentiles are exact.
 //!
 //! ```text
 //!   second    step 1 s, 90 points    a minute
@@ -60,7 +59,7 @@ impl Span {
         }
     }
 
-    /// More than the span has, so that a late reader misses none.
+    /// More than the span has, for late readers.
     fn points(self) -> usize {
         match self {
             Self::Minute => 90,

@@ -97,8 +97,7 @@ impl Reading {
         }
     }
 
-    /// Each series since an earlier reading, `seconds` before; NaN without events. `gauge` has the
-    /// means.
+    /// Each series since a reading `seconds` before; NaN without events. `gauge` has the means.
     pub(super) fn since(
         &self,
         earlier: &Self,

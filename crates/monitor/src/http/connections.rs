@@ -1,9 +1,8 @@
-//! The connections of a server, and evictions when there are too many.
+//! The connections of a server.
 //!
-//! Problem: a client that never ends its request, or reads no answer, occupies a place for its
-//! whole time. Rule: connections that come together are admitted in turn, as a request is short.
-//! When no place is freed for [`TURN`], the next one takes the place of the oldest connection of
-//! the address that has most.
+//! Problem: a client that never ends its request, or reads no answer, occupies a place. Rule:
+//! connections are admitted in turn. When no place is freed for [`TURN`], the next one takes that
+//! of the oldest connection of the address that has most.
 //!
 //! Known weakness: of a thousand slow ones at once, the last wait for [`TURN`] once for each round
 //! of places.
@@ -71,8 +70,8 @@ impl Connections {
     }
 }
 
-/// Ends the connection whose turn is over, unless an evicted one has not gone yet; else returns the
-/// time until it may.
+/// Ends the connection whose turn is over, unless an evicted one is still there; else returns the
+/// time until then.
 fn push_out(open: &mut [Open], now: Instant) -> Option<Duration> {
     if open.iter().any(|one| one.pushed_out) {
         return None;

@@ -1,9 +1,8 @@
 //! The names of this server.
 //!
-//! Problem: a page of a foreign site can make a browser read from this machine, when the site's
-//! name suddenly resolves to this machine's address ("DNS rebinding"). The browser's `Host` field
-//! then has that name. Rule: the server accepts addresses, `localhost` and the name of this
-//! machine; other names get a refusal that lists these.
+//! Problem: a foreign site can make a browser read from this machine, when its name suddenly
+//! resolves to this machine's address ("DNS rebinding"). The `Host` field then has that name. Rule:
+//! the server accepts addresses, `localhost` and the name of this machine; a refusal lists these.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 

@@ -7,12 +7,10 @@
 //!   (allow list)  (at most 16)                           └─> site: host, token, path ──> answer
 //! ```
 //!
-//! It is read-only (GET and HEAD), with one request a connection. Everything is bounded: bytes of a
-//! request's head, seconds of a connection, connections and threads. [`host`] has the accepted
-//! names.
+//! It is read-only (GET and HEAD), with one request a connection. Everything is bounded: a
+//! request's head, a connection's time, connections and threads.
 //!
-//! Known weakness: no TLS. Beyond this machine a token travels readable; a reverse proxy at the
-//! Unix socket can add TLS.
+//! Known weakness: no TLS: a token travels readable; a reverse proxy at the Unix socket can add it.
 
 mod answer;
 pub mod client;

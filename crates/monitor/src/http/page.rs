@@ -1,8 +1,8 @@
-//! The page that shows a process at work: one document with its style, its program and the plotting
-//! library uPlot, so that a browser loads nothing else.
+//! The page that shows a process at work: one document with style, program and the plotting library
+//! uPlot.
 //!
 //! Its policy has the digests of its parts (Content Security Policy Level 3): no code added on the
-//! way, or in the name of a file or a client, runs.
+//! way, or in a name, runs.
 
 use std::sync::LazyLock;
 

@@ -60,7 +60,7 @@ pub(super) enum Listener {
     Unix(UnixListener, SocketFile),
 }
 
-/// The file of a Unix socket; dropping it removes the file, unless that is another by now.
+/// The file of a Unix socket, removed at the end, unless another by now.
 pub(super) struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
@@ -146,7 +146,7 @@ fn bind_file(path: &Path) -> Result<Listener> {
     Ok(Listener::Unix(listener, file))
 }
 
-/// The file has the permissions of its socket from the first moment: the process may have no umask.
+/// The file has these permissions from the first moment: the process may have no umask.
 fn listen_at(path: &Path) -> Result<UnixListener> {
     let address = SocketAddrUnix::new(path)?;
     let flags = SocketFlags::CLOEXEC;

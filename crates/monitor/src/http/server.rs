@@ -41,7 +41,7 @@ pub struct Options {
     pub status: Arc<Status>,
 }
 
-/// An endpoint; dropping it ends it. The end of the process may cut off answers.
+/// An endpoint, until dropped. The end of the process may cut off answers.
 pub struct HttpServer {
     /// Its actual address.
     pub place: Place,
@@ -50,7 +50,7 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Starts to listen, to answer on its own threads, and to keep the history.
+    /// Starts to listen, and to keep the history.
     ///
     /// # Errors
     ///

@@ -121,7 +121,7 @@ fn json(document: &impl Serialize) -> Response<Whole> {
     }
 }
 
-/// A program without the field is old, not misled.
+/// Programs without the field are not misled.
 fn is_for_this_machine(fields: &HeaderMap) -> bool {
     let mut hosts = fields.get_all(header::HOST).iter();
     match (hosts.next(), hosts.next()) {

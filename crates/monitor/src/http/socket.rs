@@ -1,7 +1,7 @@
-//! A connection as hyper needs it, without a runtime: the socket is non-blocking, and the thread of
-//! the connection sleeps in poll(2) when hyper cannot go on.
+//! A connection as hyper needs it, without a runtime: its thread sleeps in poll(2) when hyper
+//! cannot go on.
 //!
-//! One deadline holds for the whole connection, however its bytes are spread over time.
+//! One deadline holds for the whole connection.
 
 use std::cell::Cell;
 use std::io;
@@ -18,7 +18,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
-/// Bytes of one read. A browser's request is shorter.
+/// Of one read; a browser's request is shorter.
 const PIECE_BYTES: usize = 4 << 10;
 
 /// Bound of discarded reads after the answer.
@@ -79,8 +79,8 @@ impl Socket {
         }
     }
 
-    /// Ends the sending direction and reads the rest of the client's data: closing with unread
-    /// bytes would reset the connection and could lose the answer.
+    /// Ends sending and reads the rest of the client's data: closing with unread bytes could reset
+    /// the connection and lose the answer.
     pub(super) fn finish(&self) -> io::Result<()> {
         shutdown(&self.stream, Shutdown::Write)?;
         let mut piece = [0; PIECE_BYTES];

@@ -19,7 +19,7 @@ const LENGTH_MIN: usize = 16;
 /// Longer ones are not safer.
 const LENGTH_MAX: usize = 512;
 
-/// The SHA-256 of a token: the time of comparing two digests reveals nothing about their tokens.
+/// The SHA-256 of a token: comparing digests reveals nothing by its time.
 pub struct Token([u8; 32]);
 
 /// A token as sent.
@@ -84,7 +84,7 @@ impl Token {
         Ok(Self(Sha256::digest(secret.0.as_bytes()).into()))
     }
 
-    /// Whether an `Authorization` field has it. The time of this reveals nothing about it.
+    /// Whether an `Authorization` field has it.
     pub(super) fn is_in(&self, field: &HeaderValue) -> bool {
         let field = field.as_bytes();
         let Some(space) = field.iter().position(|byte| *byte == b' ') else {

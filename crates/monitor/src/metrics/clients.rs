@@ -19,10 +19,10 @@ pub struct Client {
     pub idle_seconds: f64,
     /// Files locked by its programs, counted for each program.
     pub locks: u64,
-    /// Waits of its connections because of a limit.
+    /// Waits because of a limit.
     #[serde(default)]
     pub limit_waits: u64,
-    /// Connections that now wait because of a limit.
+    /// Connections that now wait so.
     #[serde(default)]
     pub limited_connections: u64,
     /// Its use of exports, the one with the most calls first.

@@ -1,8 +1,7 @@
-//! What requests to object stores cost, about: a table of prices, and sums by it.
+//! What requests to object stores cost, about.
 //!
-//! Weakness: what a store asks for keeping bytes, and steps of prices, are not known here. Requests
-//! to web servers, which cost nothing, are counted by kind together with those to stores: in a
-//! process of both the estimate is too high.
+//! Weakness: prices of kept bytes, and steps of prices, are not known here. Requests to web servers
+//! are counted with those to stores: in a process of both the estimate is too high.
 
 use std::sync::OnceLock;
 
@@ -37,7 +36,7 @@ pub struct Prices {
 }
 
 impl Default for Prices {
-    /// One well-known store, to a machine outside of its network.
+    /// One well-known store, from outside its network.
     fn default() -> Self {
         Self {
             name: "Amazon S3 Standard, us-east-1, as listed in 2024".to_owned(),
@@ -118,8 +117,7 @@ impl Prices {
         )
     }
 
-    /// What was done in a snapshot or a difference of two costs so much, about; `None` where no
-    /// store was asked.
+    /// The cost of a snapshot or a difference of two; `None` where no store was asked.
     #[must_use]
     pub fn cost(&self, snapshot: &Snapshot) -> Option<f64> {
         let kinds = [

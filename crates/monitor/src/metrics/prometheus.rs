@@ -9,8 +9,8 @@ use crate::metrics::snapshot::{Procedure, RefusedClient, Snapshot, Traffic};
 /// `Content-Type` of the format.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Bounds of the buckets of a latency, as powers of two of nanoseconds: 1 us to 17 s. A duration at
-/// a bound counts as longer.
+/// Bounds of buckets of latency, as powers of two of nanoseconds: 1 us to 17 s. A duration at a
+/// bound counts as longer.
 const BUCKETS_LOG2: std::ops::RangeInclusive<u32> = 10..=34;
 
 /// A metric besides the counters and gauges of [`names`].

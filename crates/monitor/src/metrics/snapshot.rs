@@ -48,10 +48,10 @@ pub struct Snapshot {
     /// Every procedure of the process' NFS clients, by number.
     #[serde(default)]
     pub client_procedures: Vec<Procedure>,
-    /// Clients refused by a server, the latest last; the oldest are forgotten.
+    /// Refused clients, the latest last; the oldest are forgotten.
     #[serde(default)]
     pub refused_clients: Vec<RefusedClient>,
-    /// Clients of the process' servers, at most 256, those with the most calls first.
+    /// Clients of servers, at most 256, those with the most calls first.
     #[serde(default)]
     pub clients: Vec<Client>,
 }
@@ -186,8 +186,7 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// The counts and quantiles since `earlier`, with the current gauges. A restarted server counts
-    /// from 0.
+    /// The counts and quantiles since `earlier`, with the current gauges.
     pub fn since(&self, earlier: &Self) -> Self {
         let mut difference = self.clone();
         if self.is_of_another(earlier) {

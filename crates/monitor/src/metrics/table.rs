@@ -6,8 +6,8 @@ use crate::metrics::snapshot::{Procedure, Snapshot, Traffic};
 use crate::metrics::text::duration;
 use pagewell_base::size;
 
-/// Renders a snapshot: a table of called procedures for each program and for NFS clients, then
-/// counters and gauges. With `all`, zeros too.
+/// Renders a snapshot: tables of called procedures, then counters and gauges. With `all`, zeros
+/// too.
 pub fn render(snapshot: &Snapshot, all: bool) -> String {
     let mut text = snapshot.title() + "\n";
     for (program, title) in [("nfs", "Server nfs v3"), ("mount", "Server mount v3")] {

@@ -112,7 +112,7 @@ static DEVICES: [(&str, &Counter, &Counter); 2] = [
 ];
 
 impl Look {
-    /// The interval between two snapshots; `None` when it is empty or the process was restarted.
+    /// `None` when the interval is empty or the process was restarted.
     pub fn between(earlier: &Snapshot, now: &Snapshot) -> Option<Self> {
         let seconds = now.uptime_seconds - earlier.uptime_seconds;
         // Covers NaN.
@@ -199,7 +199,7 @@ impl Interval<'_> {
             format!("p50; p99 {p99}, p99.9 {p999}")
         });
         let median = quantiles.map(|latency| latency.p50);
-        // Little's law: the sum of all latencies is the mean number at a time, times the interval.
+        // Little's law: the sum of latencies is the mean number at a time, times the interval.
         let busy = self.rate(latency.sum_nanoseconds) / 1e9;
         let mean = "calls at a time, mean".to_owned();
         let bytes = |bytes| Some(self.rate(bytes));

@@ -6,7 +6,7 @@ use super::measure::{Called, Look, Unit};
 use crate::metrics::snapshot::Latency;
 use crate::metrics::text::{duration, short};
 
-/// Renders `name value unit` for each number, `-` without a value, then the procedures.
+/// `name value unit` for each number, `-` without a value, then the procedures.
 pub fn render(look: &Look) -> String {
     // Writing to a String cannot fail.
     let mut text = format!("{}\n\n", look.title);

@@ -1,4 +1,4 @@
-//! Object stores and web servers, the disk tier behind them, and what waits to be sent.
+//! Object stores and web servers.
 
 use pagewell_counters::{Counter, Gauge, names};
 
@@ -26,7 +26,7 @@ fn measure(name: &str, value: Option<f64>, unit: Unit, detail: String) -> Measur
 }
 
 impl Interval<'_> {
-    /// A number for each line; none where no store and no web server was asked.
+    /// None where no store and no web server was asked.
     pub(super) fn stores(&self) -> Vec<Measure> {
         if KINDS.iter().all(|(_, counter)| self.total(counter) == 0) {
             return Vec::new();
