@@ -34,9 +34,8 @@ pub fn kinds(is_directory: bool) -> &'static [(Access, u32)] {
     }
 }
 
-/// Whether the mode gives the caller all permission bits `wanted`. The caller's first class
-/// decides: owner, group or others. Uid 0 may do everything but execute a file without any execute
-/// bit.
+/// Whether the mode gives the caller all of `wanted`. The caller's first class decides: owner,
+/// group or others. Uid 0 may do everything but execute a file without execute bits.
 #[must_use]
 pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -> bool {
     let mode = attributes.mode;
@@ -54,8 +53,8 @@ pub fn allows(credentials: &Credentials, attributes: &Attributes, wanted: u32) -
     mode >> shift & wanted == wanted
 }
 
-/// The mode of a file after a caller without `CAP_FSETID` changes its data or owner: set-user-id
-/// always goes, set-group-id if the group may execute the file or that caller is no member of it.
+/// The mode after a caller without `CAP_FSETID` changes a file's data or owner: set-user-id goes,
+/// set-group-id if the group may execute it or that caller is no member.
 #[must_use]
 pub fn mode_after_change(mode: u32, is_member: bool) -> u32 {
     let goes = mode & GROUP_EXECUTE != 0 || !is_member;
@@ -70,7 +69,7 @@ pub fn among(wanted: Access, is_directory: bool, allowed: impl Fn(u32) -> bool) 
         .fold(Access::default(), |all, (access, _)| all | *access)
 }
 
-/// What of `wanted` the caller has, without what changes the object.
+/// What of `wanted` the caller has; never what changes the object.
 #[must_use]
 pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Access {
     among(wanted, attributes.file_type.is_directory(), |needed| {
@@ -78,13 +77,13 @@ pub fn granted(credentials: &Credentials, attributes: &Attributes, wanted: Acces
     })
 }
 
-/// Refuses a caller that lacks some of `wanted`, which does not change the object.
+/// Refuses a caller that lacks some of `wanted`.
 pub fn check(credentials: &Credentials, attributes: &Attributes, wanted: Access) -> Result<()> {
     Error::AccessDenied.unless(granted(credentials, attributes, wanted) == wanted)
 }
 
-/// Refuses a caller that may not read a file; its owner may, and callers that may execute it (RFC
-/// 1813 section 4.4).
+/// Refuses callers that may not read a file; owners may, and those that may execute it (RFC 1813
+/// section 4.4).
 pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     let wanted = Access::READ | Access::EXECUTE;
@@ -92,7 +91,7 @@ pub fn check_read(credentials: &Credentials, attributes: &Attributes) -> Result<
     Error::AccessDenied.unless(is_owner || granted.intersects(wanted))
 }
 
-/// Refuses a caller that may not write to a file; its owner may (RFC 1813 section 4.4).
+/// Refuses callers that may not write to a file; owners may (RFC 1813 section 4.4).
 pub fn check_write(credentials: &Credentials, attributes: &Attributes) -> Result<()> {
     let is_owner = credentials.uid == attributes.uid;
     Error::AccessDenied.unless(is_owner || allows(credentials, attributes, WRITE))

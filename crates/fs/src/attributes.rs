@@ -121,8 +121,8 @@ pub struct Attributes {
     pub used: u64,
     /// Major and minor number of a device; else 0.
     pub device: (u32, u32),
-    /// The file system: for a directory of this machine the number of its device, elsewhere equal
-    /// for all objects of a source.
+    /// The file system: in a directory of this machine its device, elsewhere equal for all objects
+    /// of a source.
     pub filesystem_id: u64,
     /// The object within its file system (inode number).
     pub file_id: u64,
@@ -130,13 +130,12 @@ pub struct Attributes {
     pub accessed: Timestamp,
     /// Last change of the data.
     pub modified: Timestamp,
-    /// Last change of data or attributes. Moves with each change, even between two ticks of the
-    /// source's clock, and so is the change attribute (RFC 8881 section 5.8.1.4). In a directory of
-    /// this machine the kernel decides: before Linux 6.13 two changes within a tick, at most 10 ms,
-    /// may have one time.
+    /// Last change of data or attributes. Moves with each change, even within a tick of the clock,
+    /// and so is the change attribute (RFC 8881 section 5.8.1.4). In a directory of this machine
+    /// before Linux 6.13, changes within a tick, at most 10 ms, may have one time.
     pub changed: Timestamp,
-    /// Whether a front may keep them as long as [`crate::Coherence`] says: not without a change
-    /// known to the source, such as data not at its server yet.
+    /// Whether a front may keep them as long as [`crate::Coherence`] says: not without a known
+    /// change, such as data not at the server yet.
     pub may_be_kept: bool,
 }
 
@@ -165,8 +164,7 @@ pub struct WccAttributes {
 
 /// An object before and after a change (RFC 1813 `wcc_data`).
 ///
-/// `before` is true or absent, never a guess: nothing else changed the object through Pagewell in
-/// between.
+/// `before` is never a guess: nothing else changed the object through Pagewell in between.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Read atomically with the change.

@@ -1,14 +1,12 @@
 //! Results that the calls of a receive batch share.
 //!
-//! A server receives many calls with one system call. Their clients sent all before the first
-//! reply, so one look at a file serves them all. Such a *receive batch* has a [`BatchCache`] for
-//! results of sources: later calls need not touch what all threads share, a lock or a count of
-//! references.
+//! Calls received with one system call were sent before the first reply, so one look at a file
+//! serves all. Such a *receive batch* has a [`BatchCache`] for results of sources: later calls need
+//! not touch what threads share.
 //!
 //! A call has the cache only through [`Batched`](crate::Batched), which empties it before each
-//! change: a front that forgets it is slower, never stale. Changes of other threads are concurrent
-//! with the calls of the batch, so either order is right; so is one of the batch that a pool makes
-//! later, as its client has no reply yet.
+//! change. Changes of other threads are concurrent with the batch, so either order is right; so is
+//! one that a pool makes later, as its client has no reply yet.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -51,8 +49,8 @@ impl BatchCache {
         }
     }
 
-    /// Changes with each cache of a thread and each change: what a source keeps by thread beside
-    /// this number is as good as in the cache.
+    /// Changes with each cache of a thread and each change: a source may keep results by thread
+    /// beside it.
     #[must_use]
     pub fn number(&self) -> NonZeroU64 {
         self.number.get()

@@ -6,8 +6,8 @@ use crate::{
     SetAttributes, Stability, Statistics, Timestamp, Written,
 };
 
-/// Prepares the thread of a front that serves several file systems, gives the cache of the receive
-/// batch to reading calls, and empties it before changes.
+/// Prepares the thread of a front, gives the cache of the receive batch to reading calls, and
+/// empties it before changes.
 #[derive(Clone, Copy)]
 pub struct Batched<'a> {
     filesystem: &'a dyn FileSystem,

@@ -12,10 +12,9 @@ pub struct Call<'a> {
     /// The caller.
     pub credentials: &'a Credentials,
     /// When false, a call that would wait for storage returns [`crate::Error::WouldBlock`], and has
-    /// changed nothing, but for a write: its first bytes may be in the file, as after a failure. A
-    /// front tries this on the thread that received the request, then repeats the call with true on
-    /// a thread that may wait. A source that cannot predict a wait answers `WouldBlock` to all
-    /// calls that may wait.
+    /// changed nothing, except that a write's first bytes may be in the file. A front tries this on
+    /// the receiving thread, then repeats the call on one that may wait. A source that cannot
+    /// predict a wait answers `WouldBlock` to all calls that may wait.
     pub may_block: bool,
     pub(crate) batch: Option<&'a BatchCache>,
 }
@@ -50,8 +49,8 @@ pub struct Entry {
 /// The result of a read.
 #[derive(Debug)]
 pub struct ReadReply {
-    /// At most as many bytes as wanted; fewer only at the end of the file or before bytes that
-    /// cannot be read (the next read, from there, then fails).
+    /// At most as many bytes as wanted; fewer only at the end of the file or before unreadable
+    /// bytes (where the next read fails).
     pub payload: Payload,
     /// Whether the payload ends at, or the offset is past, the end of the file.
     pub end_of_file: bool,
@@ -77,8 +76,8 @@ pub struct Written {
     pub count: u32,
     /// The durability reached, never more.
     pub committed: Stability,
-    /// [`crate::FileSystem::write_verifier`] *before* the write began: a loss after that changes
-    /// the verifier of the next commit.
+    /// [`crate::FileSystem::write_verifier`] *before* the write began: a later loss changes that of
+    /// the next commit.
     pub verifier: [u8; 8],
     /// The file before and after.
     pub change: Change,
@@ -87,8 +86,8 @@ pub struct Written {
 /// The result of a commit.
 #[derive(Clone, Copy, Debug)]
 pub struct Committed {
-    /// The verifier *after* the data reached the device. If it differs from that of an unstable
-    /// write, the writer must send that write again.
+    /// The verifier *after* the data reached the device. An unstable write with another must be
+    /// sent again.
     pub verifier: [u8; 8],
     /// The file before and after.
     pub change: Change,
@@ -144,11 +143,10 @@ pub enum RenameMode {
 pub enum Finish {
     /// To the device, however long that takes. The file system remains usable.
     Sync,
-    /// The same, as the last use. Without progress for this time the data is abandoned.
+    /// The same, as the last use; without progress for this time, abandoned.
     Within(Duration),
-    /// All calls, now and later, end with an error, and unstable data is lost. For a source that
-    /// may wait for ever, such as a lost server, when the program must end; others have nothing to
-    /// abandon.
+    /// All calls end with an error, and unstable data is lost. For a source that may wait for ever,
+    /// such as a lost server.
     Abandon,
 }
 
@@ -163,7 +161,7 @@ pub struct DirectoryEntry<'a> {
     /// names come and go, the same with and without attributes.
     pub cookie: u64,
     /// The object, when the caller wants attributes and the source could read them; may be given
-    /// without that.
+    /// unasked.
     pub entry: Option<Entry>,
 }
 
@@ -174,7 +172,7 @@ pub struct DirectoryPage {
     pub attributes: Attributes,
     /// Whether the visitor took the last entry.
     pub end: bool,
-    /// Entries left out, of those that this call saw, because their stored names are invalid.
+    /// Entries seen by this call and left out, as their stored names are invalid.
     pub unusable: u64,
 }
 
@@ -214,8 +212,8 @@ pub struct Limits {
     pub time_grain_nanoseconds: u32,
     /// Whether lookups ignore case.
     pub case_insensitive: bool,
-    /// Whether objects can have POSIX access control lists (extended attributes). The caller's
-    /// umask then applies where a directory has no default list.
+    /// Whether objects can have POSIX access control lists (extended attributes); then the caller's
+    /// umask applies in directories without a default list.
     pub access_lists: bool,
     /// Whether files lie on a file system that lies on others, such as overlayfs.
     pub stacked: bool,

@@ -1,7 +1,7 @@
 //! A [`FileId`] in less memory.
 //!
-//! It has room for the longest handle of NFS, 64 bytes. Those of most sources have 10 to 30, and
-//! tables hold one for each object that the kernel knows.
+//! That has room for 64 bytes. Those of most sources have 10 to 30, and tables hold one for each
+//! object that the kernel knows.
 
 use crate::FileId;
 

@@ -45,8 +45,8 @@ pub enum Error {
     /// The storage or the configured size is full.
     #[error("no space left")]
     NoSpace,
-    /// The storage below the source is full, which the source's own size does not show; names it
-    /// and the reason. For callers [`Error::NoSpace`].
+    /// The storage below the source is full; names it and the reason. For callers
+    /// [`Error::NoSpace`].
     #[error("no space left below: {0}")]
     FullBelow(String),
     /// The source cannot be written.
@@ -94,8 +94,7 @@ pub enum Error {
     /// The storage is slow, or the machine short of a resource.
     #[error("try again later: storage is slow, or memory or file descriptors are short")]
     TryLater,
-    /// The call would wait for storage, against [`crate::Call::may_block`]: repeat it on a thread
-    /// that may. Never reaches a client.
+    /// The call would wait, against [`crate::Call::may_block`]. Never reaches a client.
     #[error("would block")]
     WouldBlock,
 }

@@ -1,7 +1,7 @@
 //! Extended attributes (xattr(7)), and the checks that sources share.
 //!
-//! The beginning of a name says who may use it, whatever the object's mode: `trusted.` only the
-//! superuser, hidden from others; only the superuser may change `security.`.
+//! The beginning of a name decides, whatever the mode: `trusted.` is hidden from all but the
+//! superuser, who alone may change `security.`.
 
 use std::ffi::{CStr, CString};
 

@@ -10,23 +10,22 @@ use crate::{
 /// A tree of files. Any number of threads may call each method at once.
 ///
 /// A source checks names with [`crate::name`], and permission for `call.credentials` as the local
-/// system does, with the two liberties of NFS (RFC 1813 section 4.4): the owner may read and write
-/// a file whatever its mode, and execute permission lets a file be read.
+/// system does, with the liberties of NFS (RFC 1813 section 4.4): owners may read and write a file
+/// whatever its mode, and execute permission lets it be read.
 ///
 /// The defaults refuse changes ([`Limits::refusal`]).
 pub trait FileSystem: Send + Sync {
     /// The kind and what it serves, in one line.
     fn describe(&self) -> String;
 
-    /// The files of this machine behind the objects. A layer that changes the effect of calls has
-    /// none.
+    /// The files of this machine behind the objects; none of a layer that changes the effect of
+    /// calls.
     fn as_local(&self) -> Option<&dyn LocalFiles> {
         None
     }
 
     /// Prepares the thread for calls; [`crate::Batched::new`] does so. By default takes the
-    /// server's identity, unneeded where a source sets its own, or opens no paths and starts no
-    /// threads.
+    /// server's identity.
     fn prepare_thread(&self) {
         crate::identity::act_for_server();
     }
@@ -34,14 +33,13 @@ pub trait FileSystem: Send + Sync {
     /// The root directory.
     fn root(&self) -> FileId;
 
-    /// The root directory for a client that begins to use the tree: a new one where the old was
-    /// replaced.
+    /// The root directory for a new client: another where the old was replaced.
     fn current_root(&self, _call: &Call<'_>) -> Result<FileId> {
         Ok(self.root())
     }
 
-    /// Distinguishes this tree from any other that a later run may serve by the same name, as
-    /// handles are valid only for their own tree. The same after a restart.
+    /// Distinguishes this tree from others that a later run may serve by the same name, as handles
+    /// are valid only for their own. The same after a restart.
     fn tree_id(&self) -> Vec<u8> {
         self.root().as_bytes().to_vec()
     }
@@ -59,16 +57,14 @@ pub trait FileSystem: Send + Sync {
     /// Limits and capabilities.
     fn limits(&self) -> Limits;
 
-    /// Finds `name` in a directory; `.` is the directory, `..` its parent, of the root the root.
-    /// Does not follow symbolic links.
+    /// Finds `name` in a directory; `..` of the root is the root. Does not follow symbolic links.
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry>;
 
     /// Attributes of an object.
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes>;
 
     /// Changes attributes, if `guard` equals the object's `changed` time, else
-    /// [`crate::Error::NotSync`]. All or nothing: a refusal comes before the first change. The
-    /// change is on the device on return.
+    /// [`crate::Error::NotSync`]. All or nothing, on the device on return.
     fn set_attributes(
         &self,
         _call: &Call<'_>,
@@ -88,12 +84,12 @@ pub trait FileSystem: Send + Sync {
     /// Where `count` bytes from `offset` are; none past the end.
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply>;
 
-    /// Begins to bring files into memory, as room allows: they are read next, each whole, in about
-    /// this order. A hint: waits for nothing, and errors are those of the reads.
+    /// Begins to bring files into memory, as room allows: they are read next, whole, in about this
+    /// order. Waits for nothing, and reports no errors.
     fn read_ahead(&self, _files: &[FileId]) {}
 
-    /// The first data, or hole, from `offset` on. A hole reads as zeros; the end of the file counts
-    /// as one. [`crate::Error::NoDevice`] from the end of the file on, and where no data follows.
+    /// The first data, or hole, from `offset` on; the end of the file counts as a hole.
+    /// [`crate::Error::NoDevice`] from there on, and where no data follows.
     fn seek(&self, _call: &Call<'_>, _id: &FileId, _offset: u64, _wanted: Seek) -> Result<u64> {
         Err(crate::Error::NotSupported)
     }
@@ -151,8 +147,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Identifies this run for unstable data, of one file or of all: changes at each restart and
-    /// whenever such data may have been lost. A loss in one file need not change the verifier of
-    /// others, nor that of all.
+    /// whenever such data may have been lost. A loss in one file need not change other verifiers.
     fn write_verifier(&self, _id: Option<&FileId>) -> [u8; 8] {
         [0; 8]
     }
@@ -230,7 +225,7 @@ pub trait FileSystem: Send + Sync {
     }
 
     /// Moves a name. Returns the changes of the old and the new directory.
-    /// [`crate::Error::Invalid`] for a mode that the source does not have.
+    /// [`crate::Error::Invalid`] for a mode that the source lacks.
     fn rename(
         &self,
         _call: &Call<'_>,
@@ -243,8 +238,8 @@ pub trait FileSystem: Send + Sync {
 
     /// Lists a directory after the entry with this cookie (0: from the start). Calls `visit` for
     /// each entry, with attributes if `with_attributes`; false: it did not take the entry, and the
-    /// listing ends. Holds no lock over the whole listing. A cookie without a place resumes at the
-    /// next entry, or gives [`crate::Error::BadCookie`] when that is unknown.
+    /// listing ends. Holds no lock throughout. A cookie without a place resumes at the next entry,
+    /// or gives [`crate::Error::BadCookie`].
     fn read_directory(
         &self,
         call: &Call<'_>,
@@ -262,17 +257,16 @@ pub trait FileSystem: Send + Sync {
         Ok(0)
     }
 
-    /// Opens an object for a program that will read or write it: fronts with opens and closes call
-    /// it for each, and [`FileSystem::close`]; NFS has none, so all other methods work on objects
-    /// that are not open.
+    /// Opens an object for a program that will read or write it, until [`FileSystem::close`]. NFS
+    /// has none, so other methods work on objects that are not open.
     ///
     /// Does not check access: the caller has called [`FileSystem::access`].
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
         Ok(Opened::plain(self.attributes(call, id)?))
     }
 
-    /// Keeps a directory, even without a name, that a program on this machine opens, until the
-    /// result is dropped. `None` where a directory ends with its name.
+    /// Keeps a directory that a program on this machine opens, even without a name. `None` where a
+    /// directory ends with its name.
     fn hold(&self, _call: &Call<'_>, _id: &FileId) -> Result<Option<Hold>> {
         Ok(None)
     }
@@ -282,15 +276,14 @@ pub trait FileSystem: Send + Sync {
         *id
     }
 
-    /// Brings the attributes of a file, or name changes in a directory, to the device, unless their
-    /// calls did before they returned.
+    /// Brings attributes of a file, or name changes in a directory, to the device, unless their
+    /// calls did.
     fn commit_metadata(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
         Ok(())
     }
 
-    /// Closes a descriptor: data written through it becomes visible to other clients, and a write's
-    /// error is reported, if not yet. Called for each close(2), so several times for a duplicated
-    /// descriptor.
+    /// Closes a descriptor: data written through it becomes visible to other clients, and write
+    /// errors are reported. Called for each close(2), so several times for duplicates.
     fn close(&self, _call: &Call<'_>, _id: &FileId) -> Result<()> {
         Ok(())
     }

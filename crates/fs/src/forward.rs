@@ -1,7 +1,7 @@
 //! Methods of a file system that another object implements.
 
-/// Makes methods, within an `impl FileSystem`, that call the same of another object: a part of the
-/// source, or the file system below a layer.
+/// Makes methods, within an `impl FileSystem`, that call the same of another object, such as that
+/// below a layer.
 ///
 /// ```
 /// use pagewell_fs::{Attributes, Call, FileId, Limits, Result, forward};

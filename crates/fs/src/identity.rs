@@ -4,11 +4,10 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 
-/// Most bytes of a [`FileId`]: a handle of NFSv3 (RFC 1813 section 2.5, `NFS3_FHSIZE`), which names
-/// an object of a mounted export.
+/// Most bytes of a [`FileId`]: a handle of a mounted export (RFC 1813 section 2.5, `NFS3_FHSIZE`).
 pub const FILE_ID_BYTES_MAX: usize = 64;
 /// The same in a handle of this program's server, whose header (version, length, export, MAC) takes
-/// the other 14. Only mounted exports have longer ones.
+/// the other 14.
 pub const SERVED_ID_BYTES_MAX: usize = 50;
 
 /// A file number below 2^31, for programs of 32 bits: small ones stay, larger ones rarely collide.
@@ -23,8 +22,7 @@ pub fn narrow_number(file_id: u64) -> u64 {
 /// Names one object of one file system, which alone can read it.
 ///
 /// Equal identifiers mean the same object. An identifier stays valid over renames and, where the
-/// source can, restarts; it is never valid for another object (it has the generation of a reused
-/// inode number).
+/// source can, restarts; never for another object (it has the generation of a reused inode number).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
     length: u8,
@@ -117,8 +115,8 @@ impl Credentials {
         }
     }
 
-    /// With a umask (umask(2)), for sources with default access control lists, where a directory
-    /// has none; for other sources a front applies it.
+    /// With a umask (umask(2)), for sources with default access control lists; for others a front
+    /// applies it.
     #[must_use]
     pub fn with_umask(self, umask: u32) -> Self {
         Self { umask, ..self }
@@ -165,7 +163,7 @@ impl fmt::Debug for Credentials {
 }
 
 thread_local! {
-    /// Turns this thread back to the server's identity, if it may have another.
+    /// Set while the thread may have another identity.
     static TURN_BACK: Cell<Option<fn()>> = const { Cell::new(None) };
 }
 
@@ -174,9 +172,9 @@ pub fn acts_for_caller(turn_back: fn()) {
     TURN_BACK.set(Some(turn_back));
 }
 
-/// Gives this thread the server's identity. A source that acts as its callers leaves a thread as
-/// the last of them, so that further calls of that one cost nothing. Other code calls this first
-/// that opens paths, or starts threads, which inherit the identity.
+/// Gives this thread the server's identity, before it opens paths or starts threads. A source that
+/// acts as its callers leaves a thread as the last of them, so that further calls of that one cost
+/// nothing.
 pub fn act_for_server() {
     if let Some(turn_back) = TURN_BACK.take() {
         turn_back();

@@ -1,10 +1,8 @@
-//! One inode-based trait for file systems, [`FileSystem`], and what the sources share that
-//! implement it, each a crate of its own. Fronts (NFS server, FUSE, command line) use only the
-//! trait.
+//! One inode-based trait for file systems, [`FileSystem`], and what sources share. Fronts (NFS
+//! server, FUSE, command line) use only the trait.
 //!
-//! Its shape is NFSv3's (RFC 1813): a [`FileId`] names an object, and survives rename and, where
-//! the source can, restart; each call carries the caller's [`Credentials`]; a read says where the
-//! bytes are ([`Payload`]) and copies nothing by itself.
+//! Its shape is NFSv3's (RFC 1813): a [`FileId`] names an object; each call carries the caller's
+//! [`Credentials`]; a read says where the bytes are ([`Payload`]) and copies nothing by itself.
 //!
 //! Reading order: [`filesystem`], [`call`], [`payload`], then a source.
 

@@ -83,8 +83,8 @@ impl AsFd for OpenFile {
 /// Where the bytes of a read are, until it is dropped.
 #[derive(Debug)]
 pub enum Payload {
-    /// A range of an open file, to read or to splice to a socket. It was inside the file then; a
-    /// file truncated since gives fewer bytes.
+    /// A range of an open file, to read or to splice to a socket; a file truncated since gives
+    /// fewer bytes.
     File {
         /// Open for reading.
         file: OpenFile,
@@ -161,7 +161,7 @@ impl Payload {
     }
 
     /// Copies the payload to the front of `target`. Returns how many bytes; fewer than
-    /// [`Payload::len`] only when a file was truncated meanwhile or `target` is shorter.
+    /// [`Payload::len`] only after a truncation or for a shorter `target`.
     ///
     /// With `may_block` false, bytes of a file outside the kernel's page cache give
     /// [`crate::Error::WouldBlock`] and leave `target` undefined.

@@ -1,5 +1,5 @@
-//! Returns the allocator's free memory to the system. Takes some milliseconds, during which other
-//! threads wait for memory: worth it after many frees.
+//! Returns the allocator's free memory to the system. Other threads wait for memory some
+//! milliseconds: worth it after many frees.
 
 /// Needs no locks.
 #[cfg(target_env = "gnu")]

@@ -1,7 +1,6 @@
 //! Write verifiers (RFC 1813 section 3.3.7, `writeverf3`).
 
-/// Between a verifier and the next. Odd, so that it walks through all 2^64 values; bits of the
-/// golden ratio.
+/// Between a verifier and the next. Odd, so that it walks through all 2^64 values.
 pub const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The first verifier of a run. Without random bytes (early at boot) clock and process number
