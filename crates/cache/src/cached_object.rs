@@ -7,6 +7,7 @@ use std::time::Duration;
 use pagewell_policy::elevator::Extent;
 use pagewell_policy::readahead::Counts;
 
+use crate::dirty::set::close_wait;
 use crate::dirty::written::WrittenStore;
 use crate::read::reader::Reader;
 use crate::write::Writer;
@@ -220,7 +221,7 @@ impl CachedObject {
     /// Gives up a device that does not answer; the bytes lost. Waits for it, writes, and reads of
     /// what is not in memory fail. The memory of its requests stays until they end.
     pub fn abandon(&self) -> u64 {
-        self.writer.dirty().abandon()
+        self.writer.dirty().abandon(close_wait())
     }
 
     /// Forgets a range, dirty or not: later reads ask the device. What comes from the device

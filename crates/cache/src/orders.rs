@@ -9,6 +9,7 @@ use pagewell_device::RamDevice;
 use pagewell_policy::eviction::Arrival;
 
 use crate::cached_object::CachedDevice;
+use crate::dirty::set::close_wait;
 use crate::frame::Arena;
 use crate::page::{PAGE, Part};
 use crate::read::claim::{Claims, Wanted};
@@ -107,7 +108,7 @@ impl Model {
         let is_dirty = found.state.has(DIRTY);
         assert_eq!(found.state.pins(), 0);
         pages.table().unpin(found.slot);
-        self.device.writer().dirty().abandon();
+        self.device.writer().dirty().abandon(close_wait());
         (bytes, is_dirty)
     }
 }

@@ -28,8 +28,13 @@ use crate::table::{DIRTY, SlotIndex};
 
 /// How often a thread that waits for the device looks.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// How long a close waits for the submit loop, which only hands in what it has.
+/// How long a close waits for submit loops, which only hand in what they have.
 const CLOSE_WAIT: Duration = Duration::from_secs(5);
+
+/// Until when one waits that begins now.
+pub(crate) fn close_wait() -> Instant {
+    Instant::now() + CLOSE_WAIT
+}
 
 pub(crate) struct Still<T> {
     number: T,
@@ -325,14 +330,14 @@ impl DirtySet {
     }
 
     /// Gives up what is dirty or was lost; how many bytes. The submit loop may be about to copy a
-    /// page that only its flag keeps: if it does not end soon, pages stay until the object goes.
-    pub(crate) fn abandon(&self) -> u64 {
+    /// page that only its flag keeps: if it does not end by `until`, pages stay until the object
+    /// goes.
+    pub(crate) fn abandon(&self, until: Instant) -> u64 {
         let mut dirty = self.lock();
         self.abandoned.store(true, Ordering::Release);
         self.notify();
-        let since = Instant::now();
         while dirty.sends.is_submitting() {
-            let Some(left) = CLOSE_WAIT.checked_sub(since.elapsed()) else {
+            let Some(left) = until.checked_duration_since(Instant::now()) else {
                 break;
             };
             dirty = self.wait(dirty, left);

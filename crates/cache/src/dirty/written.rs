@@ -31,7 +31,7 @@ use pagewell_device::Error as DeviceError;
 use pagewell_policy::writeback::{Settings, StoreShare, Tag, WriteBack};
 
 use crate::Result;
-use crate::dirty::set::Still;
+use crate::dirty::set::{Still, close_wait};
 use crate::page::PAGE;
 use crate::sync::{Condvar, Mutex, Rank};
 
@@ -47,7 +47,8 @@ pub(crate) trait Active: Send + Sync {
     /// Whether that has been written or refused, soon; then the tag is forgotten.
     fn has_ended(&self, tag: Tag) -> bool;
     fn commit_all(self: Arc<Self>, closing: Option<&Closing>) -> Result<()>;
-    fn abandon(&self) -> u64;
+    /// Waits until then for what is on its way to the store.
+    fn abandon(&self, until: Instant) -> u64;
     fn dirty_bytes(&self) -> u64;
     fn has_uncommitted(&self) -> bool;
 }
@@ -222,7 +223,10 @@ impl WrittenStore {
 
     pub(crate) fn abandon(&self) -> u64 {
         self.is_abandoned.store(true, Ordering::Release);
-        self.active().iter().map(|object| object.abandon()).sum()
+        let (objects, until) = (self.active(), close_wait());
+        // All at once: one that hangs takes no time from the others.
+        objects.iter().for_each(|object| object.notify());
+        objects.iter().map(|object| object.abandon(until)).sum()
     }
 
     pub(crate) fn dirty_bytes(&self) -> u64 {
@@ -453,6 +457,66 @@ impl Signals {
 #[cfg(all(test, not(feature = "loom")))]
 mod tests {
     use super::*;
+
+    /// Notes what it is asked in the order of all.
+    struct Noted(Arc<Mutex<Vec<Option<Instant>>>>);
+
+    impl Active for Noted {
+        fn drive(self: Arc<Self>) {}
+
+        fn due_at(&self) -> Option<Instant> {
+            None
+        }
+
+        fn notify(&self) {
+            self.0.lock().push(None);
+        }
+
+        fn replay(&self, _error: DeviceError) {}
+
+        fn hand_out(self: Arc<Self>) -> Tag {
+            unreachable!("nothing is committed")
+        }
+
+        fn has_ended(&self, _tag: Tag) -> bool {
+            true
+        }
+
+        fn commit_all(self: Arc<Self>, _closing: Option<&Closing>) -> Result<()> {
+            Ok(())
+        }
+
+        fn abandon(&self, until: Instant) -> u64 {
+            self.0.lock().push(Some(until));
+            10
+        }
+
+        fn dirty_bytes(&self) -> u64 {
+            10
+        }
+
+        fn has_uncommitted(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn objects_that_hang_have_one_time_together_at_the_end() {
+        let (quota, flusher) = (Arc::new(Quota::new(1 << 20)), Arc::default());
+        let store = WrittenStore::new(quota, flusher, None, Settings::new);
+        let noted = Arc::new(Mutex::default());
+        let objects = [1, 2, 3].map(|number| {
+            let object: Arc<dyn Active> = Arc::new(Noted(noted.clone()));
+            store.activate(number, &Arc::downgrade(&object));
+            object
+        });
+        assert_eq!(store.abandon(), 10 * objects.len() as u64);
+        let noted = noted.lock();
+        let (notified, untils) = noted.split_at(objects.len());
+        assert_eq!(notified, [None; 3], "all know before one is waited for");
+        let same = |one: &Option<Instant>| one.is_some() && *one == untils[0];
+        assert!(untils.len() == 3 && untils.iter().all(same), "{untils:?}");
+    }
 
     #[test]
     fn one_has_what_it_wants_and_a_stuck_one_leaves_the_others_their_part() {

@@ -32,7 +32,7 @@ use pagewell_policy::elevator::Extent;
 use pagewell_policy::writeback::{Tag, TagState};
 use rustix::io::Errno;
 
-use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
+use crate::dirty::set::{DirtySet, Still, TICK, abandoned, close_wait};
 use crate::dirty::written::{Active, Closing};
 use crate::writeback::flush::Flushes;
 use crate::writeback::submit::Submitter;
@@ -270,7 +270,7 @@ impl Submitter {
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
         let closing = Closing::new(self.dirty().store(), patience);
         let committed = Commit::new(self, self.own().layout().all(), Some(&closing)).run();
-        let bytes = self.dirty().abandon();
+        let bytes = self.dirty().abandon(close_wait());
         if let Err(error) = committed {
             tracing::error!("{error}");
         }
@@ -324,8 +324,8 @@ impl Active for Submitter {
         Commit::new(&self, self.own().layout().all(), closing).run()
     }
 
-    fn abandon(&self) -> u64 {
-        self.dirty().abandon()
+    fn abandon(&self, until: Instant) -> u64 {
+        self.dirty().abandon(until)
     }
 
     fn dirty_bytes(&self) -> u64 {

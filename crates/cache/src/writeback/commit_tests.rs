@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use pagewell_device::{Device, Error as DeviceError, Geometry, Operation, RamDevice, Request};
 use rustix::io::Errno;
 
+use crate::dirty::set::close_wait;
 use crate::page::Part;
 use crate::sync::Mutex;
 use crate::write::Piece;
@@ -161,7 +162,7 @@ fn a_rest_is_as_long_as_it_is_to_be() {
         began.elapsed()
     });
     assert!(rested >= pause);
-    writer.dirty().abandon();
+    writer.dirty().abandon(close_wait());
     // Given up: there is nothing to wait for.
     writer.dirty().rest(Duration::from_secs(3600));
 }
@@ -172,7 +173,7 @@ fn a_write_that_meets_the_end_of_its_device_is_not_called_durable() {
     let (_cache, device) = open(Arc::new(RamDevice::new("ram", 1 << 20)));
     let (writer, losses) = (device.writer(), device.loss_epoch());
     writer.dirty().start();
-    writer.dirty().abandon();
+    writer.dirty().abandon(close_wait());
     let (page, start, length) = (0, 0, 10);
     let part = Part {
         page,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use pagewell_device::RamDevice;
 
+use crate::dirty::set::close_wait;
 use crate::table::DIRTY;
 use crate::{Cache, CacheOptions, WriteMode};
 
@@ -29,7 +30,7 @@ fn a_close_waits_for_the_submit_loop_which_sends_nothing_more() {
     let (chosen, _) = submitter.choose();
     assert_eq!(chosen.len(), 1);
     let other = writer.clone();
-    let closer = std::thread::spawn(move || other.dirty().abandon());
+    let closer = std::thread::spawn(move || other.dirty().abandon(close_wait()));
     while !writer.dirty().is_abandoned() {
         std::thread::yield_now();
     }
