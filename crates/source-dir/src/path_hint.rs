@@ -37,8 +37,8 @@ const PLACES_MAX: usize = 1 << 16;
 const DEPTH_MAX: usize = 1024;
 /// How long a search in vain is remembered.
 const MISSING_FOR: Duration = Duration::from_secs(3600);
-/// Some 1.5 MiB; the oldest go first.
-const MISSING_MAX: usize = 1 << 14;
+/// All that one census did not find: some 6 MiB. The oldest go first.
+const MISSING_MAX: usize = WANTED_MAX;
 
 /// In durations of the census.
 const REST_FACTOR: u32 = 10;
@@ -468,6 +468,10 @@ mod tests {
         let open = || places.open(objects.bounds(), &id).map(drop);
         assert_eq!(open(), Err(Error::TryLater));
         assert!(places.wanted.lock().is_empty());
+        let table = places.table.lock();
+        let is_missing = |number| table.is_missing(missing(number));
+        assert!((0..WANTED_MAX).all(is_missing), "none is looked for again");
+        drop(table);
         *places.next_census.lock() = Instant::now(); // it rests no longer
         assert_eq!(open(), Err(Error::Stale));
     }
