@@ -215,9 +215,9 @@ impl Lister {
                 Err(Status::BadCookie) if verifier != [0; 8] => verifier = [0; 8],
                 Err(Status::BadCookie) if cookie != 0 => {
                     self.refuses_cookies.store(true, Ordering::Relaxed);
-                    let index = position.ok_or(Error::BadCookie)?;
                     let page = self.ask_whole(call, node)?;
-                    let index = index.min(page.entries.len());
+                    let index = position.or_else(|| page.find(cookie));
+                    let index = index.ok_or(Error::BadCookie)?.min(page.entries.len());
                     return Ok(Spot { page, index });
                 }
                 Err(status) => return Err(refused(node, status)),
@@ -277,7 +277,14 @@ impl Lister {
         } else {
             entries.retain(|listed| !is_dot(listed));
         }
-        give_own_cookies((cookie, next), position, &mut entries)?;
+        let between = (cookie, next);
+        let position = match position {
+            None if unidentified(between, &entries).next().is_some() => {
+                Some(self.count_up_to(call, node, cookie)?)
+            }
+            position => position,
+        };
+        give_own_cookies(between, position, &mut entries)?;
         let page = Arc::new(Page {
             after: cookie,
             position,
@@ -292,6 +299,28 @@ impl Lister {
         node.lock().set_cookie_verifier(answer.verifier);
         self.listed.keep(node, &page);
         Ok(page)
+    }
+
+    /// Entries of the listing up to the one with this cookie of the server, from the beginning.
+    fn count_up_to(&self, call: &Call<'_>, node: &Arc<Node>, cookie: u64) -> Result<usize> {
+        let mut begun = HashSet::new();
+        let (mut after, mut position) = (0, 0);
+        while begun.len() < PAGES_MAX && begun.insert(after) {
+            let Spot { page, index } = match self.kept(node, after, false) {
+                Some(spot) => spot,
+                None => self.ask_page(call, node, after, Some(position))?,
+            };
+            let found = page.find_end(cookie).filter(|end| *end >= index);
+            if let Some(end) = found {
+                return Ok(position + end - index);
+            }
+            if page.is_last {
+                break;
+            }
+            position += page.entries.len() - index;
+            after = page.next;
+        }
+        Err(does_not_go_on())
     }
 
     /// Puts "." and ".." first in a first page. Missing and moved ones get cookies of our own: see
@@ -407,25 +436,36 @@ fn own_position(cookie: u64) -> Option<usize> {
         .filter(|_| position >> 32 == 0)
 }
 
-/// Gives cookies of our own to entries that the server's do not identify: 0, `after`, `next`, and
-/// all but the first of equal ones. `position`: entries of the listing before the page.
-fn give_own_cookies(
+/// The places of entries that the server's cookies do not identify: 0, `after`, `next`, and all but
+/// the first of equal ones.
+fn unidentified(
     (after, next): (u64, Option<u64>),
+    entries: &[Listed],
+) -> impl Iterator<Item = usize> {
+    let mut taken = HashSet::from([0, after]);
+    taken.extend(next);
+    let last = entries.len().checked_sub(1);
+    let places = entries.iter().enumerate();
+    let without = places.filter(move |(place, listed)| {
+        let is_end = Some(*place) == last && next == Some(listed.cookie);
+        let is_new = taken.insert(listed.cookie) || is_end;
+        !is_new || own_position(listed.cookie).is_some()
+    });
+    without.map(|(place, _)| place)
+}
+
+/// Gives cookies of our own to [`unidentified`] entries. `position`: entries of the listing before
+/// the page.
+fn give_own_cookies(
+    between: (u64, Option<u64>),
     position: Option<usize>,
     entries: &mut [Listed],
 ) -> Result<()> {
-    let mut taken = HashSet::from([0, after]);
-    taken.extend(next);
-    let count = entries.len();
-    for (number, listed) in (1..).zip(entries) {
-        let is_end = number == count && next == Some(listed.cookie);
-        let is_new = taken.insert(listed.cookie) || is_end;
-        if is_new && own_position(listed.cookie).is_none() {
-            continue;
-        }
-        let position = position.map(|position| (position + number) as u64);
+    let places: Vec<usize> = unidentified(between, entries).collect();
+    for place in places {
+        let position = position.map(|position| (position + place + 1) as u64);
         let position = position.filter(|position| position >> 32 == 0);
-        listed.cookie = OWN_COOKIE | position.ok_or_else(does_not_go_on)?;
+        entries[place].cookie = OWN_COOKIE | position.ok_or_else(does_not_go_on)?;
     }
     Ok(())
 }

@@ -82,8 +82,16 @@ impl Page {
         Some(self.position? + self.entries.len())
     }
 
+    /// The place of the entry after `cookie`, which may be that of its end.
+    pub(super) fn find_end(&self, cookie: u64) -> Option<usize> {
+        let is_end = self.next == cookie && !self.is_last;
+        is_end
+            .then_some(self.entries.len())
+            .or_else(|| self.find(cookie))
+    }
+
     /// The place of the entry after `cookie`.
-    fn find(&self, cookie: u64) -> Option<usize> {
+    pub(super) fn find(&self, cookie: u64) -> Option<usize> {
         if self.after == cookie {
             return Some(0);
         }
@@ -137,10 +145,7 @@ impl Listings {
         let mut listings = listings.iter();
         let listing = listings.find(|listing| listing.directory == directory.number())?;
         listing.pages.iter().rev().find_map(|page| {
-            if page.next == cookie && !page.is_last {
-                return page.end_position();
-            }
-            Some(page.position? + page.find(cookie)?)
+            Some(page.position? + page.find_end(cookie)?)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pagewell_fs::{Error, FileSystem, Result};
+use pagewell_fs::{Error, FileSystem, Result, SetAttributes};
 use pagewell_nfsd::Server;
 use pagewell_sunrpc::nfs3::Procedure;
 
@@ -130,6 +130,38 @@ fn a_page_in_which_cookies_repeat_is_gone_on_from_by_its_last() {
     let names = list_by(&mount, 100).expect("listed");
     assert!(mount.calls(Procedure::ReaddirPlus) > 1);
     assert_complete(&names, 5000);
+}
+
+/// Lists the root of `server`, of so many files and of directories whose listings drop its own
+/// from memory between any two answers.
+fn assert_complete_without_pages(server: &Server, count: usize, room: usize) {
+    let mount = Mount::new(server, "");
+    let make = |number: usize| {
+        let (files, call, name) = (&mount.filesystem, mount.call(), format!("other{number}"));
+        let how = SetAttributes::default();
+        let made = files.make_directory(&call, &mount.root(), name.as_bytes(), &how);
+        made.expect("made").entry.id
+    };
+    let others: Vec<_> = (0..20).map(make).collect();
+    let (mut names, mut cookie) = (Vec::new(), 0);
+    while !list_on(&mount, room, (&mut names, &mut cookie)).expect("listed") {
+        assert!(names.len() < 100_000, "it does not end");
+        for directory in &others {
+            Mount::list(&mount, directory, true);
+        }
+    }
+    assert_complete(&names, count + others.len());
+}
+
+#[test]
+fn a_page_whose_place_is_not_known_any_more_is_counted_from_the_beginning() {
+    let twice = |inner: u64| if inner % 100 == 50 { inner - 1 } else { inner };
+    assert_complete_without_pages(&server_of(5000, Shows(twice)), 5000, 1520);
+}
+
+#[test]
+fn a_server_that_does_not_take_its_own_cookie_is_asked_anew_after_other_listings() {
+    assert_complete_without_pages(&server_of(1000, TakesNoCookie), 1000, 300);
 }
 
 #[test]
