@@ -5,6 +5,7 @@ pub mod clock;
 mod decimal;
 pub mod duration;
 pub mod files;
+pub mod late;
 pub mod likeness;
 pub mod line;
 pub mod mix;

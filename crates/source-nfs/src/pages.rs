@@ -144,9 +144,11 @@ impl Listings {
         let listings = self.0.lock();
         let mut listings = listings.iter();
         let listing = listings.find(|listing| listing.directory == directory.number())?;
-        listing.pages.iter().rev().find_map(|page| {
-            Some(page.position? + page.find_end(cookie)?)
-        })
+        listing
+            .pages
+            .iter()
+            .rev()
+            .find_map(|page| Some(page.position? + page.find_end(cookie)?))
     }
 
     /// Keeps a page of a directory in which nothing has happened since its request. A first page

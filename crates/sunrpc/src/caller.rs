@@ -4,6 +4,7 @@
 use crate::record::{LAST_FRAGMENT, MARKER_BYTES, Marker};
 use crate::rpc::{Call, Credential, ReplyError, encode_call, parse_reply};
 use crate::xdr::{self, Decoder, Encode, Encoder};
+use pagewell_base::late::in_words;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, SocketAddrAny, SocketAddrUnix, SocketFlags, SocketType, bind, connect,
@@ -81,9 +82,10 @@ impl Caller {
         timeout: Duration,
     ) -> Result<Self, Error> {
         let stream = match local {
-            None => TcpStream::connect_timeout(address, timeout)?,
-            Some(local) => connect_from(address, local, timeout)?,
+            None => TcpStream::connect_timeout(address, timeout),
+            Some(local) => connect_from(address, local, timeout),
         };
+        let stream = stream.map_err(|error| in_words(error, peer, timeout))?;
         Ok(Self::new(peer, stream, timeout))
     }
 
@@ -93,10 +95,9 @@ impl Caller {
         path: &Path,
         timeout: Duration,
     ) -> Result<Self, Error> {
-        let address = SocketAddrUnix::new(path).map_err(io::Error::from)?;
-        let socket = socket_for(AddressFamily::UNIX, timeout)?;
-        connect(&socket, &address).map_err(io::Error::from)?;
-        Ok(Self::new(peer, UnixStream::from(socket), timeout))
+        let stream = connect_to_path(path, timeout);
+        let stream = stream.map_err(|error| in_words(error, peer, timeout))?;
+        Ok(Self::new(peer, stream, timeout))
     }
 
     fn new(peer: &'static str, stream: impl Stream + 'static, timeout: Duration) -> Self {
@@ -117,9 +118,13 @@ impl Caller {
     ) -> Result<T, Error> {
         self.xid = self.xid.wrapping_add(1);
         let deadline = Instant::now() + self.timeout;
-        self.send(target, arguments)?;
-        let record = self.receive(deadline)?;
-        let peer = self.peer;
+        let (peer, timeout) = (self.peer, self.timeout);
+        let sent = self.send(target, arguments);
+        sent.map_err(|error| in_words(error, peer, timeout))?;
+        let record = self.receive(deadline).map_err(|error| match error {
+            Error::Io(error) => Error::Io(in_words(error, peer, timeout)),
+            error => error,
+        })?;
         let reply = parse_reply(&record).map_err(|error| Error::Reply { peer, error });
         let (xid, mut results) = reply?;
         if xid != self.xid {
@@ -181,9 +186,6 @@ impl Caller {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(count) => target = target.split_at_mut(count).1,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(io::ErrorKind::TimedOut.into());
-                }
                 Err(error) => return Err(error),
             }
         }
@@ -198,6 +200,13 @@ fn connect_from(address: &SocketAddr, local: IpAddr, timeout: Duration) -> io::R
     bind(&socket, &SocketAddr::new(local, 0))?;
     connect(&socket, address)?;
     Ok(TcpStream::from(socket))
+}
+
+fn connect_to_path(path: &Path, timeout: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(path)?;
+    let socket = socket_for(AddressFamily::UNIX, timeout)?;
+    connect(&socket, &address)?;
+    Ok(UnixStream::from(socket))
 }
 
 fn socket_for(family: AddressFamily, timeout: Duration) -> io::Result<OwnedFd> {
@@ -226,8 +235,29 @@ mod tests {
         bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         rustix::net::listen(&listener, 0).unwrap();
         let connect = || Caller::connect_local("it", &path, Duration::from_millis(50));
-        let taken: Vec<_> = std::iter::from_fn(|| connect().ok()).take(100).collect();
-        assert!(taken.len() < 100, "its queue is never full");
+        let mut taken = Vec::new();
+        let refused = (0..100).find_map(|_| connect().map(|caller| taken.push(caller)).err());
+        let text = refused.expect("its queue is full at some time").to_string();
+        assert_eq!(text, "it did not answer within 50ms");
+    }
+
+    #[test]
+    fn a_machine_that_takes_no_connections_is_named() {
+        let listener = socket_for(AddressFamily::INET, Duration::from_secs(60)).unwrap();
+        bind(&listener, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let listener = TcpListener::from(listener);
+        let address = listener.local_addr().unwrap();
+        for local in [None, Some(IpAddr::from([127, 0, 0, 9]))] {
+            let timeout = Duration::from_millis(50);
+            let connect = || Caller::connect("its lock manager", &address, local, timeout);
+            let mut taken = Vec::new();
+            let refused = (0..100).find_map(|_| connect().map(|caller| taken.push(caller)).err());
+            let refused = refused.expect("its queue is full at some time");
+            let text = "its lock manager did not answer within 50ms";
+            assert_eq!(refused.to_string(), text);
+            assert!(matches!(refused, Error::Io(error) if error.kind() == io::ErrorKind::TimedOut));
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! The asking end.
 
 use std::fmt;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail};
+use pagewell_base::late::in_words;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
@@ -133,9 +134,10 @@ impl Peer {
         stream
             .set_read_timeout(Some(patience))
             .with_context(failed)?;
-        stream.write_all(question.as_bytes()).with_context(failed)?;
         let mut body = Vec::new();
-        let read = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut body);
+        let read = stream.write_all(question.as_bytes());
+        let read = read.and_then(|()| stream.take(ANSWER_BYTES_MAX).read_to_end(&mut body));
+        let read = read.map_err(|error| in_words(error, "it", patience));
         read.with_context(failed)?;
         if body.is_empty() {
             bail!(
@@ -239,6 +241,9 @@ impl Ending {
                 }
                 (Ok(_), Some(("lost", reason))) => return Err(anyhow!("{reason}")),
                 (Ok(_), Some(("left", bytes))) => progress(bytes.parse().unwrap_or(0)),
+                (Err(error), _) if error.kind() == ErrorKind::WouldBlock => {
+                    bail!("the program that serves it still runs, but says nothing")
+                }
                 _ => bail!(
                     "the program that served it ended without saying that all is written; \
                      the system log may say more"
@@ -442,5 +447,19 @@ mod tests {
         let error = ending.wait(|_| {}).unwrap_err().to_string();
         assert!(error.contains("without saying"), "{error}");
         drop(control);
+    }
+
+    #[test]
+    fn one_that_says_nothing_for_long_still_runs() {
+        let (stream, _other) = UnixStream::pair().unwrap();
+        let soon = Duration::from_millis(1);
+        stream.set_read_timeout(Some(soon)).unwrap();
+        let lines = BufReader::new(stream.take(ANSWER_BYTES_MAX));
+        let mut ending = Ending {
+            lines,
+            process: None,
+        };
+        let error = ending.wait(|_| {}).unwrap_err().to_string();
+        assert!(error.contains("still runs"), "{error}");
     }
 }

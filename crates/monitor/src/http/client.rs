@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use pagewell_base::late::in_words;
 
 use super::token::Secret;
 
@@ -16,6 +17,7 @@ const TIME_MAX: Duration = Duration::from_secs(5);
 /// Gets the body of `path` at `address`, with a token if the server needs one.
 pub fn get(address: SocketAddr, path: &str, token: Option<&Secret>) -> anyhow::Result<Vec<u8>> {
     let answer = exchange(address, path, token)
+        .map_err(|error| in_words(error, "it", TIME_MAX))
         .with_context(|| format!("{address}: no answer from a pagewell with --http there"))?;
     let split = answer.windows(4).position(|part| part == b"\r\n\r\n");
     let Some(split) = split else {
