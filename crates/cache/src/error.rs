@@ -24,7 +24,7 @@ pub enum Error {
         /// Time of the wait.
         seconds: u64,
     },
-    /// The limit is dirty, and the device took nothing.
+    /// As much as may be is dirty, and the device took nothing.
     #[error("{device}: at byte {offset}: nothing could be written to the device in {seconds} s")]
     Full {
         /// Name of the device.

@@ -144,8 +144,8 @@ pub(crate) fn fail_past_file_size_limit() {
     }
 }
 
-/// Lets a write to a pipe without a reader end the process, as other tools. (Rust starts programs
-/// with SIGPIPE ignored; a server keeps it so.)
+/// Lets a write to a pipe without a reader end the process, as in other tools. (Rust starts
+/// programs with SIGPIPE ignored; a server keeps it so.)
 pub(crate) fn end_on_broken_pipe() {
     // SAFETY: SIG_DFL is a valid disposition, and no other thread runs yet.
     unsafe {

@@ -147,7 +147,8 @@ impl Source {
     }
 }
 
-/// The same with options of a disc behind it, but not in the name of an existing file.
+/// Parses something with bytes, and takes options of a disc off its end, unless the whole names a
+/// file.
 fn parse_disc(bytes: &[u8], options: &mut DiscOptions) -> anyhow::Result<Storage> {
     let is_file = Path::new(OsStr::from_bytes(bytes))
         .symlink_metadata()

@@ -11,19 +11,19 @@
 //! bytes: `valid` says which units are there, [`FULL`] that all are. A fetch has a pin until the
 //! bytes have come.
 //!
-//! A page's name moves under three locks: that of insertions, for threads that add pages; that of
-//! fetches into the frame, for claims; and that of the dirty set, for threads that take [`DIRTY`]
-//! away.
+//! What goes along with a page's name changes under three locks, so that the page is found before
+//! or after: that of insertions, for threads that add pages; that of fetches into the frame, for
+//! claims; and that of the dirty set, for threads that take [`DIRTY`] away.
 //!
 //! # Objects
 //!
-//! **Problem.** To find a range's pages in the table costs its length, or the cache's size. Who
-//! purges 50,000 small files can afford neither.
+//! **Problem.** To find a range's pages in the table costs its length, or the cache's size. A
+//! client that purges 50,000 small files can afford neither.
 //!
 //! **Rule.** An object that is one of many lists its pages (its number says so). A page is counted
-//! from before it comes into the table until after it has left. A device alone in its store, seldom
-//! purged, has no list: every frame is looked at, while no page changes its frame. The number free
-//! for longest is given out first.
+//! from before it comes into the table until after it has left: its name may be given anew in
+//! between. A device alone in its store, seldom purged, has no list: every frame is looked at,
+//! while no page changes its frame. The number free for longest is given out first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
@@ -546,7 +546,7 @@ impl Pages {
     }
 
     /// Bytes that may be fetched ahead now: in flight, an eighth of the cache; unread, what is free
-    /// and the share of streams.
+    /// and the share of streams. Of more, some would go unread.
     pub(crate) fn ahead_budget_bytes(&self) -> u64 {
         let size = self.arena.size_bytes();
         let unread = self.unread.get() * PAGE;

@@ -152,7 +152,7 @@ impl<'a> PinnedPage<'a> {
         }
     }
 
-    /// Of the bytes in [the memory's file](crate::Cache::memory_file).
+    /// Where the bytes are in [the memory's file](crate::Cache::memory_file).
     #[must_use]
     pub fn memory_offset(&self) -> u64 {
         u64::from(self.frame.0) * PAGE_BYTES as u64 + u64::from(self.start)

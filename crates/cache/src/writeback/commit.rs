@@ -192,7 +192,7 @@ impl<'a> Commit<'a> {
     }
 
     /// Waits until all that is dirty now is written. While the device takes anything, a commit
-    /// gives up only when its own request stands still for that long.
+    /// gives up only when it stands still and its own request is out for that long.
     fn write_all(&self, extent: Extent) -> Result<()> {
         let patience = self.patience;
         let mut dirty = self.dirty.lock();
@@ -266,7 +266,7 @@ impl Submitter {
         }
     }
 
-    /// The bytes given up.
+    /// Gives up the rest when the store takes nothing for so long; how many bytes.
     pub(crate) fn close_within(self: &Arc<Self>, patience: Duration) -> u64 {
         let closing = Closing::new(self.dirty().store(), patience);
         let committed = Commit::new(self, self.own().layout().all(), Some(&closing)).run();

@@ -141,7 +141,7 @@ impl FileDevice {
         self.target.direct.is_some()
     }
 
-    /// Starts the engine.
+    /// The engine in use, started now if need be.
     #[must_use]
     pub fn engine(&self) -> Engine {
         match self.carrier() {

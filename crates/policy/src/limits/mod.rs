@@ -26,7 +26,7 @@ use std::time::Duration;
 use self::bucket::Bucket;
 use self::fair_clock::{FairClock, Tag};
 
-/// So much may be unpaid.
+/// A client may go on with so much unpaid.
 pub const BURST: Duration = Duration::from_millis(100);
 
 /// Clients in debt that are known apart.
@@ -257,7 +257,7 @@ impl Limiter {
         }
     }
 
-    /// How long to wait, and why; earlier, others may have left more.
+    /// How long to wait, and why. Asking earlier is allowed: others may leave more.
     pub fn wait(
         &mut self,
         now: Duration,

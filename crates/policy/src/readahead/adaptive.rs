@@ -495,7 +495,7 @@ impl Adaptive {
         nearest.map(|(_, place)| place)
     }
 
-    /// Returns what to do.
+    /// What to do after an access.
     pub fn access(&mut self, access: &Access) -> Plan {
         let end = access
             .offset

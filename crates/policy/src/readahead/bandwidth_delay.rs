@@ -17,7 +17,8 @@
 //!
 //! - Until bandwidth limits the stream, its window is eight times as long after each round trip: 50
 //!   MB after three.
-//! - Less than 1/2 of an answer's time is not judged; no path exceeds [`RATE_MAX`].
+//! - Less than 1/2 of an answer's time is not judged; no path is taken for a faster one than
+//!   [`RATE_MAX`].
 //! - A window is at most eight times what the stream has read.
 //! - An unknown path is taken for one of 10 Gbit/s; where that exceeds the usual distance, streams
 //!   begin with eight requests, not four.

@@ -12,7 +12,7 @@ use super::share::{Amount, Amounts, StoreShare};
 use super::stream::Fill;
 use super::{Extent, Settings, WriteId};
 
-/// Pages dirty so long go along with expired ones.
+/// Pages dirty for this part of the expiry time go along with expired ones.
 const EXPIRE_ALONG_DIVISOR: u32 = 2;
 
 #[derive(Debug)]
@@ -152,7 +152,7 @@ struct Pages {
     page_bytes: u64,
     all: BTreeMap<u64, Page>,
     ready: BTreeSet<u64>,
-    /// Ready pages, all dirty.
+    /// Ready pages with nothing but dirty bytes.
     whole: BTreeSet<u64>,
     /// Others with one range of dirty bytes, written once.
     cheap: BTreeSet<u64>,
@@ -491,8 +491,8 @@ impl DirtyMap {
         next.map(|(&page, &due)| (page, due))
     }
 
-    /// The same above the background limit: whole pages, and with `thins` others, first with
-    /// `is_turn`.
+    /// The same above the background limit: whole pages, and with `thins` those with gaps, which go
+    /// first with `is_turn`.
     pub(super) fn next_background(&self, thins: bool, is_turn: bool, from: u64) -> Option<u64> {
         let pages = self.pages.background(thins, is_turn)?;
         let next = pages.range(from..).next().or_else(|| pages.first());

@@ -1,8 +1,8 @@
 //! Which dirty bytes are written when, and how fast may writers go?
 //!
-//! **Nothing is written because it was written.** Four reasons are: a tag (a caller wants it
-//! durable), 30 s, dirty memory above its background limit, or a sequential writer of fresh pages
-//! that is past it.
+//! **Nothing is written because it was written.** There are four reasons: a caller wants it durable
+//! (a tag), it is dirty for 30 s, dirty memory is above its background limit, or a sequential
+//! writer that fills fresh pages is past it.
 //!
 //! [`WriteBack::admit`] lets a writer in or has it pause (`share.rs`), [`WriteBack::wrote`] notes
 //! its bytes (`dirty_map.rs`), [`WriteBack::next`] chooses a [`Write`] (`write_back.rs`),
@@ -96,7 +96,7 @@ pub struct Counts {
     pub granted: u64,
     /// Writers that paused.
     pub paused: u64,
-    /// Writers that might not pause.
+    /// Writers that would have paused, but might not.
     pub would_pause: u64,
     /// Writers refused at the hard limit.
     pub refused: u64,
