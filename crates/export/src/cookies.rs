@@ -1,12 +1,12 @@
 //! Directory cookies below 2^31 for clients whose file offsets have 32 bits.
 //!
 //! File systems give 63-bit cookies (ext4: a hash of the name); a 32-bit client cuts them and lists
-//! a directory twice or without end. So each listed directory of such an export has a table that
-//! numbers its cookies in the order of their first use; clients see the numbers.
+//! a directory without end. So each listed directory of such an export has a table that numbers its
+//! cookies in the order of their first use.
 //!
-//! Weaknesses: the tables are bounded ([`COOKIES_MAX`]; the least recently used goes first) and do
-//! not survive a restart. A client that resumes without a table gets BAD_COOKIE and lists again. A
-//! directory with more names than the bound cannot be listed to its end.
+//! Weaknesses: the tables are bounded ([`COOKIES_MAX`]) and do not survive a restart; without one a
+//! client gets BAD_COOKIE and lists again. A directory with more names than the bound cannot be
+//! listed to its end.
 
 use std::collections::HashMap;
 

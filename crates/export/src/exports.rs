@@ -4,19 +4,18 @@
 //!
 //! The exports [in force](InForce) can be replaced while calls run. Each call takes them once and
 //! keeps them to its end. `arc-swap` marks the use in a slot of the reader's thread, so that
-//! readers share no written line. [`Retired`] waits for the last call of an export that is no
-//! longer in force.
+//! readers share no written line. [`Retired`] waits for the last call of an export.
 //!
 //! Weakness: a thread with more than eight such marks counts references, a shared write; a call has
 //! one.
 //!
 //! # The pseudo root
 //!
-//! NFSv3 has no root, and MOUNT gives a handle for each export (RFC 1813 appendix I), so a client
-//! of all exports must know and mount each. `/` and the directories above exports can be mounted
-//! unless an export has the name. They are read-only; an export's name in them leads to its root,
-//! whose file system number shows clients the border. As in MOUNT's list, a caller finds only the
-//! exports that its address may use: each call makes the directories.
+//! MOUNT gives a handle for each export (RFC 1813 appendix I), so a client of all exports must
+//! mount each. `/` and the directories above exports can be mounted unless an export has the name.
+//! They are read-only; an export's name in them leads to its root, whose file system number shows
+//! clients the border. A caller finds only the exports that its address may use: each call makes
+//! the directories.
 
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
@@ -300,8 +299,8 @@ impl Target<'_> {
     }
 
     /// The attributes, if the caller has one of the rights `wanted` or owns the file. Owners may
-    /// always READ and WRITE (RFC 1813 section 4.4): a program may create a file without the right,
-    /// and must be able to write it.
+    /// always READ and WRITE (RFC 1813 section 4.4): a program may create a file without the right
+    /// to write it.
     pub fn permitted(&self, wanted: fs::Access) -> fs::Result<fs::Attributes> {
         let (granted, attributes) = self.filesystem().access(&self.call(), &self.id, wanted)?;
         if granted.intersects(wanted) || attributes.uid == self.credentials.uid {
@@ -553,8 +552,8 @@ impl InForce {
 }
 
 impl Retired {
-    /// Waits up to `patience` for the last call, then as long for written data to reach the device,
-    /// then ends the calls that remain. Returns what is lost.
+    /// Waits up to `patience` for the last call, then as long for written data, then ends the calls
+    /// that remain. Returns what is lost.
     #[must_use]
     pub fn finish(self, patience: Duration) -> Option<Loss> {
         let deadline = Instant::now() + patience;

@@ -11,8 +11,7 @@
 //!
 //! The MAC (SipHash-2-4 with the server's secret key, over all else) keeps clients from making
 //! handles. The export field is a keyed hash of the export's name and tree: handles stay valid when
-//! other exports come and go, are stale when another tree takes the name, and survive a restart
-//! with the same key.
+//! other exports come and go, and survive a restart with the same key.
 //!
 //! Weakness: a client may keep a handle after it lost the right to it; each call checks permission.
 
@@ -50,8 +49,7 @@ const MAC_AT: usize = 6;
 #[derive(Clone)]
 pub struct HandleKey([u8; 16]);
 
-/// An identifier that is too long makes it longer than the protocol allows, and the encoder refuses
-/// it.
+/// An identifier that is too long makes it too long, and the encoder refuses it.
 #[derive(Clone, Copy)]
 pub struct WireHandle {
     length: usize,

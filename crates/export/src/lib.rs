@@ -1,5 +1,5 @@
 //! What a server serves: exports, their clients and users, handles, and the directories above
-//! exports. No protocol: results are those of file systems.
+//! exports.
 
 pub mod config;
 pub mod cookies;

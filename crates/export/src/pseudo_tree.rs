@@ -154,8 +154,7 @@ impl FileSystem for PseudoTree {
         Err(Error::IsDirectory)
     }
 
-    /// In the order of cookies. Entries have no objects: a name may lead to an export, which only a
-    /// lookup finds.
+    /// In the order of cookies. Entries have no objects, as a name may lead to an export.
     fn read_directory(
         &self,
         _call: &Call<'_>,

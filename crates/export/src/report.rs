@@ -1,5 +1,5 @@
 //! Reports of storage errors to the operator: clients see only "I/O error". The log limits them by
-//! export, as clients repeat failed calls; the counter counts all.
+//! export; the counter counts all.
 
 use pagewell_counters::names::STORAGE_ERRORS;
 

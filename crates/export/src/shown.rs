@@ -1,5 +1,5 @@
 //! Calls of MOUNT, NLM and the status monitor in the log: at level debug a span and a line for
-//! each, as for NFS. Otherwise a call costs one check of the level.
+//! each, as for NFS.
 
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
