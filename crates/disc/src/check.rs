@@ -1,7 +1,7 @@
 //! A look at every object of a tree: what cannot be read, and what other trees have.
 //!
-//! A directory is entered once however many names it has, so a maze of directories takes as long as
-//! its records. What is wrong is listed up to [`TROUBLES_MAX`] and counted behind that.
+//! A directory is entered once however many names it has, so a maze takes as long as its records.
+//! What is wrong is listed up to [`TROUBLES_MAX`] and then counted.
 
 use std::collections::HashSet;
 
@@ -18,8 +18,8 @@ const TROUBLES_MAX: usize = 1000;
 const PAIRS_MAX: usize = 1 << 20;
 /// Names of a directory that are in memory at a time: some 200 KB.
 const PAGE_NAMES: usize = 1024;
-/// Names whose small files are asked for together, and how large those are: all of one costs what
-/// its last byte does.
+/// Names whose small files are asked for together, and the size of those, of which all costs what
+/// the last byte does.
 const NAMES_TOGETHER: usize = 64;
 const SMALL_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of one read.
@@ -81,7 +81,7 @@ pub struct Walked {
 /// How much of files is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Their last byte: enough to see that they are there.
+    /// Their last byte, which shows that they are there.
     Ends,
     /// All of it.
     Data,
@@ -224,7 +224,7 @@ impl Walk<'_> {
     }
 }
 
-/// All that `other` has and `ours` lacks, with paths in `other`.
+/// What `other` has and `ours` lacks, with paths in `other`.
 pub(crate) fn compare(
     (ours, our_name): (&dyn FileSystem, TreeName),
     (other, other_name): (&dyn FileSystem, TreeName),

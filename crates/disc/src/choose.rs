@@ -1,13 +1,12 @@
 //! The choice among the trees of an image.
 //!
-//! **Problem.** A disc of Windows has a UDF file system and beside it an ISO 9660 tree with nothing
-//! but a note. A disc of a live system has the same files four times: with all that POSIX has (Rock
-//! Ridge), with whole names (UDF, ISO 9660:1999, Joliet), and with neither. The formats that an
-//! image has do not tell which of its trees is meant.
+//! **Problem.** A disc of Windows has a UDF file system and an ISO 9660 tree with nothing but a
+//! note. A disc of a live system has the same files four times: with all that POSIX has (Rock
+//! Ridge), with whole names (UDF, ISO 9660:1999, Joliet), and with neither. Formats do not tell
+//! which tree is meant.
 //!
-//! **Rule.** The root directories are compared. The tree that lacks least of what the others have
-//! there is chosen, and of equal ones the first in the order of [`TreeName`]. What it lacks is kept
-//! to be said: nothing is left out in silence.
+//! **Rule.** The tree is chosen whose root lacks least of what the others have, and of equal ones
+//! the first in the order of [`TreeName`]. What it lacks is kept to be said.
 //!
 //! ```text
 //!            root of UDF     root of ISO 9660      lacks
@@ -15,8 +14,8 @@
 //! live       boot, live      boot, live, link      UDF 1, Rock Ridge 0
 //! ```
 //!
-//! **Weakness.** Only roots are looked at, since an image of any size opens in a few reads. What
-//! differs below them `pagewell check` finds.
+//! **Weakness.** Only roots are looked at, as an image of any size opens in a few reads; `pagewell
+//! check` compares the rest.
 
 use std::sync::Arc;
 
@@ -25,8 +24,8 @@ use pagewell_fs::{Error, FileSystem};
 use crate::compare::{Lack, Listing};
 use crate::options::TreeName;
 
-/// Names of a root whose kinds and lengths are compared, too: each may cost a read of its own, and
-/// an image is to open in less than 1 MiB.
+/// Names of a root whose kinds and lengths are compared, too: each may cost a read, and an image is
+/// to open in less than 1 MiB.
 const EXAMINED_MAX: usize = 8;
 /// Names that are kept of those that a tree lacks.
 const NAMED_MAX: usize = 3;
@@ -67,7 +66,6 @@ impl TreeFound {
 }
 
 /// Compares the candidates; returns which is best, or the `wanted` one, and what is known of each.
-/// The error says what is wrong with them.
 pub(crate) fn choose(
     candidates: &[Candidate],
     wanted: Option<TreeName>,

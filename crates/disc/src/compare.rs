@@ -1,20 +1,19 @@
 //! What one tree of an image has and another lacks.
 //!
-//! **Problem.** The trees of a disc should show the same files. They do not always: a writer hides
-//! names from one tree, cuts long names, leaves links out, or puts nothing but a note beside a UDF
-//! file system. A reader that shows one tree and keeps silent about the others loses files.
+//! **Problem.** The trees of a disc do not always show the same files: a writer hides names from
+//! one tree, cuts long names, leaves links out, or puts nothing but a note beside a UDF file
+//! system. A reader that is silent about the other trees loses files.
 //!
 //! **Rule.** Two directories are compared by name, kind and length. Formats cut and replace letters
-//! differently, so names are compared by a key that all of them keep; a key counts as often as it
-//! occurs.
+//! differently, so names are compared by a key that all of them keep, as often as it occurs.
 //!
 //! ```text
 //! names of Rock Ridge, UDF, 1999, Joliet   first 48 letters, small, what Joliet has not as one _
 //! one side is the plain tree (8.3)         first 3 letters and digits, small; no lengths
 //! ```
 //!
-//! **Weakness.** Keys of plain names are short, since writers cut those in many ways: a missing
-//! file may hide behind another one with the same beginning.
+//! **Weakness.** Keys of plain names are short, as writers cut those in many ways: a missing file
+//! may hide behind one with the same beginning.
 
 use std::collections::BTreeMap;
 
@@ -56,8 +55,8 @@ pub(crate) enum Lack {
     Bytes(u64),
 }
 
-/// Reads at most `most` names behind `cookie`, but `.` and `..`; returns them, the cookie behind
-/// them, and whether these are the last.
+/// At most `most` names behind `cookie`, but `.` and `..`; the cookie behind them; and whether
+/// these are the last.
 pub(crate) fn page(
     (tree, directory): (&dyn FileSystem, &FileId),
     cookie: u64,
@@ -110,8 +109,8 @@ impl Listing {
         })
     }
 
-    /// What `other` has and this lacks, each with its name there, and the pairs of directories that
-    /// both have. Of listings that are not whole, nothing is known.
+    /// What `other` has and this lacks, with names there, and the pairs of directories that both
+    /// have. Nothing of listings that are not whole.
     pub(crate) fn against<'a>(&'a self, other: &'a Self) -> Compared<'a> {
         let mut compared = Compared::default();
         if !(self.is_whole && other.is_whole) {

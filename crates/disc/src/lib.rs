@@ -1,4 +1,4 @@
-//! Disc images: which of their trees is served, what the others have, and whether all is sound.
+//! Disc images: which of their trees is served, and what the others have.
 //!
 //! The readers of formats know their own trees; this crate compares them.
 //!

@@ -137,12 +137,11 @@ impl Found {
         let of_iso = self.iso.as_ref().map_or(0, |iso| iso.missing_bytes);
         let udf = self.udf.as_ref().map(|udf| udf.description());
         let missing = of_iso.max(udf.map_or(0, |udf| udf.missing_bytes));
-        // Some writers do not pad the last sector: its rest is no loss.
+        // Some writers do not pad the last sector.
         if missing < SECTOR_BYTES { 0 } else { missing }
     }
 
-    /// How much of the volume is there, when that is less than its descriptor says: in words that
-    /// can follow "it".
+    /// How much of the volume is there, when the image is too short, in words that can follow "it".
     fn shortfall(&self) -> Option<String> {
         let missing = self.missing_bytes();
         let there = self.length_bytes;
@@ -219,8 +218,7 @@ impl Disc {
         self.found.missing_bytes()
     }
 
-    /// What the reader of `source`, `iso:IMAGE`, must know: what is missing, and what other trees
-    /// have.
+    /// What is missing of `source`, `iso:IMAGE`, and what other trees have.
     #[must_use]
     pub fn notes(&self, source: &str) -> Vec<String> {
         let cut = self.found.shortfall();
@@ -233,7 +231,7 @@ impl Disc {
         cut.into_iter().chain(damaged).chain(also).collect()
     }
 
-    /// Looks at all objects of all trees; `tick` is given the bytes of data that were read.
+    /// Looks at all objects of all trees; `tick` gets the bytes read.
     pub fn check(&self, depth: Depth, tick: &mut Tick<'_>) -> Vec<TreeChecked> {
         let served = self.served();
         let check = |candidate: &Candidate| TreeChecked {

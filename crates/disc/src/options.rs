@@ -4,7 +4,7 @@ use pagewell_source_iso::{Case, Charset, Session, TreeKind};
 
 use crate::owner::Owner;
 
-/// A kind of tree. Their order is that in which trees that have the same files are preferred.
+/// A kind of tree, in the order in which trees with the same files are preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TreeName {
     /// ECMA-119 with POSIX names and attributes.
@@ -75,9 +75,9 @@ impl TreeName {
 pub struct DiscOptions {
     /// The tree; `None`: the one that lacks least of what the others have.
     pub tree: Option<TreeName>,
-    /// The track that it begins in, of an image with several; what opens its bytes takes it.
+    /// The track that it begins in, of an image with several.
     pub track: Option<usize>,
-    /// The partition of a disk that it lies in, as Linux counts; what opens its bytes takes it.
+    /// The partition of a disk that it lies in, as Linux counts.
     pub partition: Option<usize>,
     /// The session, of a disc of ISO 9660 that was written in several.
     pub session: Session,
@@ -146,7 +146,7 @@ pub const OPTIONS: [(&str, &str); 12] = [
 ];
 
 impl DiscOptions {
-    /// Sets an option; whether there is one of this name. The error says what is wanted.
+    /// Sets an option; whether there is one of this name.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, String> {
         match name {
             "tree" if value == "auto" => self.tree = None,
@@ -167,8 +167,8 @@ impl DiscOptions {
         Ok(true)
     }
 
-    /// Takes the options off the end of `IMAGE?NAME=VALUE&...`; returns what is left. What is not
-    /// one of these stays: a URL has options of its own.
+    /// Takes the options off the end of `IMAGE?NAME=VALUE&...`; returns the rest, which may have
+    /// options of a URL.
     pub fn take<'a>(&mut self, text: &'a str) -> Result<std::borrow::Cow<'a, str>, String> {
         let Some((image, list)) = text.rsplit_once('?') else {
             return Ok(text.into());

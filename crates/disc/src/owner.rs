@@ -1,8 +1,7 @@
 //! Other owners and modes than those of the image.
 //!
-//! Optical images were often written by another user, or hold modes that keep everybody else out.
-//! The tree below is asked as the superuser, and permission is checked here, by the attributes that
-//! are shown.
+//! Images were often written by another user, or hold modes that keep all others out. The tree
+//! below is asked as the superuser, and permission is checked here, by the shown attributes.
 
 use std::sync::Arc;
 

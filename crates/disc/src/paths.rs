@@ -1,5 +1,5 @@
-//! Paths of directories that wait to be looked at, each kept as its name and the directory above
-//! it: whole paths of a deep and wide image would take the product of its depth and directories.
+//! Paths of directories that wait to be looked at, each a name and the directory above: whole paths
+//! would take the product of an image's depth and directories.
 
 /// See the module's text.
 #[derive(Debug, Default)]
