@@ -1,8 +1,8 @@
 //! Extended attributes and access control lists of AAIP 2.0 (libisofs `doc/susp_aaip_2_0.txt`): AL
 //! entries.
 //!
-//! The areas of all AL entries of a record are one run of component records, across the ends of
-//! entries; two components are a name and a value:
+//! The areas of all AL entries of a record are one run of component records; two components are a
+//! name and a value:
 //!
 //! ```text
 //! AL: | flags length bytes | flags length by        name, then value; CONTINUE (1) joins records
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A first byte of a name below 32 is a namespace. An empty name is that of both access control
-//! lists, shown in Linux' form (acl(5)). The writer's own namespace `isofs.` is not shown.
+//! lists, shown in Linux' form (acl(5)). The namespace `isofs.` is not shown.
 //!
 //! Bounds: 1 MiB of entries in a record (`susp`), [`ATTRIBUTES_MAX`] attributes; what is longer
 //! than Linux takes is left out.

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All are of 32 bytes. A header announces entries for one platform; extensions are skipped. Some
-//! catalogues announce thousands of entries: the first sector and 32 entries are read.
+//! announce thousands: the first sector and 32 entries are read.
 
 use super::volume::SECTOR_BYTES;
 use pagewell_source_bytes::Readable;

@@ -1,6 +1,5 @@
-//! Faults that reading survives, for a check of an image: each is noted with its place and clause.
-//! Descriptors are checked when an image is opened, records whenever they are parsed; a list of
-//! violations has each fault once.
+//! Faults that reading survives, with place and clause. Descriptors are checked when an image is
+//! opened, records whenever they are parsed; a list of violations has each fault once.
 
 use super::descriptor::Descriptor;
 use super::descriptor_set::DescriptorSet;

@@ -1,19 +1,18 @@
-//! Compressed files as objects of the page cache: their uncompressed bytes are in memory once, and
-//! so are the compressed bytes.
+//! Compressed files as objects of the page cache: their uncompressed and compressed bytes are in
+//! memory once.
 //!
 //! ```text
 //! read ──> pages of the file ── miss ──> a thread ──> pages of the image ──> inflate ──> page
 //! ```
 //!
 //! A few threads serve the misses, which may wait for the image. The last block of a file stays
-//! with it: a page may hold only a part of one. Files in use are remembered up to a number; the
-//! page cache drops the others' bytes with them.
+//! with it: a page may hold only a part of one. Files in use are remembered up to a number.
 //!
-//! A small file's first read, if it is whole, bypasses the cache: it is mostly of a copy or a
-//! search, and a page and two changes of threads cost as much as to inflate.
+//! A small file's first read, if it is whole, bypasses the cache: it is mostly of a copy, and a
+//! page and two changes of threads cost as much as to inflate.
 //!
-//! Hard links are one file: the place of the data and the length name it. A record that contradicts
-//! a known one is another file, which is not remembered.
+//! Hard links are one file, by the place of the data and the length. A record that contradicts a
+//! known one is another file, not remembered.
 //!
 //! Bounds: [`REQUESTS_MAX`] requests of [`REQUEST_BYTES_MAX`] at a time leave the smallest cache
 //! memory for the compressed bytes.
@@ -249,8 +248,8 @@ impl CompressedFile {
         Ok(bytes)
     }
 
-    /// Fills `target` with what is `filled_bytes` behind `start`, and counts that; zeros behind the
-    /// end.
+    /// Fills `target` with what is `filled_bytes` behind `start`, zeros behind the end, and counts
+    /// that.
     fn fill(&self, start: u64, mut target: &mut [u8], filled_bytes: &mut usize) -> Result<()> {
         while !target.is_empty() {
             let offset = start + *filled_bytes as u64;

@@ -8,8 +8,7 @@
 //! | 2 | 1 | UCS-2 | Joliet |
 //! | 2 | 2 | | enhanced (ISO 9660:1999) |
 //!
-//! High Sierra, the draft of 1986, has eight more bytes in front and shorter fields; its directory
-//! records differ too (`record`).
+//! High Sierra, the draft of 1986, has eight more bytes in front and shorter fields.
 //!
 //! Weakness: texts of the primary descriptor are read as UTF-8, against the standard.
 
@@ -181,8 +180,7 @@ impl Descriptor {
         self.end_of_volume(start).saturating_sub(length_bytes)
     }
 
-    /// Whether this reader takes the block size: those of ECMA-119 clause 6.2.2, and some above a
-    /// sector.
+    /// Whether this reader takes the block size: ECMA-119 clause 6.2.2, and some above a sector.
     pub(super) fn has_sound_blocks(&self) -> bool {
         (512..=32768).contains(&self.block_bytes) && self.block_bytes.is_power_of_two()
     }

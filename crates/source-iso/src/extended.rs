@@ -7,19 +7,18 @@
 //! ```
 //!
 //! The first is a system use entry of "Apple Extensions to ISO 9660"; the second is a record with
-//! the associated flag before the file's own (ECMA-119 clauses 9.1.6 and 9.3). The names are
-//! rsync's.
+//! the associated flag before the file's own (ECMA-119 clauses 9.1.6 and 9.3).
 //!
 //! Entries are read at each call. A subdirectory's are in its parent's record of it, unlike its
 //! other attributes.
 //!
 //! Programs that list ask for the attributes of each object, unless a file system has none. So the
-//! first records of the root directory decide: an announcement of AAIP, an attribute, or an
-//! associated file.
+//! root directory's first records decide: an announcement of AAIP, an attribute, or an associated
+//! file.
 //!
 //! Weaknesses: an image without any of these in its root shows no attributes, nor a resource fork
-//! over 64 KiB, Linux' limit. Access control lists do not decide about access; the mode, which has
-//! their mask, does.
+//! over 64 KiB, Linux' limit. The mode, which has the mask of access control lists, decides, not
+//! the lists.
 
 use std::ffi::{CStr, CString};
 

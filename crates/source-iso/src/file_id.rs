@@ -1,8 +1,7 @@
 //! Identifiers of objects in an image: the place of a directory record.
 //!
 //! A place in a read-only image always means one object, so an identifier survives restart. It is
-//! not trusted: image, tree and kind must match, and the record is read and checked again (in
-//! `tree`).
+//! not trusted: image, tree and kind must match, and the record is checked again (in `tree`).
 //!
 //! 32 bytes, little-endian:
 //!
@@ -17,10 +16,9 @@
 //! 24 parent  first byte of the extent of the directory that holds the record; directory: 0
 //! ```
 //!
-//! A directory's place is that of its own extent, so that `..` of a child and the name in the
-//! parent lead to equal identifiers; an empty one of size 0 has no extent. An object with several
-//! names has an identifier for each, which leads to that name's record; [`object_of`] leaves out
-//! the places.
+//! A directory's place is its own extent, so that `..` of a child and the name in the parent lead
+//! to equal identifiers; one of size 0 has none. An object with several names has an identifier for
+//! each; [`object_of`] leaves out the places.
 
 use std::fmt;
 use std::num::NonZeroU32;

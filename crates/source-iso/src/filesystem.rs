@@ -204,7 +204,7 @@ impl FileSystem for IsoFileSystem {
             };
             let entry = match with_attributes.then(examine) {
                 Some(Ok(entry)) => Some(entry),
-                // The entries so far are a page; the next call goes on behind them.
+                // The entries so far are a page.
                 Some(Err(Error::WouldBlock)) if index > cookie => return Ok(page(false)),
                 Some(Err(Error::WouldBlock)) => return Err(Error::WouldBlock),
                 Some(Err(_)) | None => None,

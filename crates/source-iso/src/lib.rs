@@ -1,7 +1,7 @@
 //! ISO 9660 images: ECMA-119 with Rock Ridge and Joliet, read-only.
 //!
-//! **Problem.** The format is old, its writers disagree, and images come from any source, with
-//! chains that loop, directories inside themselves and false lengths.
+//! **Problem.** Writers disagree, and images come from any source, with chains that loop,
+//! directories inside themselves and false lengths.
 //!
 //! **Rule.** Every structure is checked against its neighbours before use; damage costs only the
 //! object it is in; every loop over foreign data has a bound; missing data is an error, never zeros
@@ -16,8 +16,8 @@
 //! boot sessions descriptor  pieces    record, susp, rock_ridge, names, time    compressed, zisofs
 //! ```
 //!
-//! One tree of an image is served (`select`); path tables are not used. File data is sent from
-//! pinned pages of the page cache, without a copy.
+//! One tree of an image is served (`select`). File data is sent from pinned pages of the page
+//! cache.
 //!
 //! **Known weaknesses.** The image must not change while it is open. Sparse files (SF) are refused.
 
@@ -77,8 +77,8 @@ pub struct IsoFileSystem {
 }
 
 impl IsoFileSystem {
-    /// Opens the image in `bytes`; its compressed files are kept in `cache`, uncompressed. A tree
-    /// named in the options opens also when its root directory is unreadable.
+    /// Opens the image in `bytes`; `cache` keeps its compressed files, uncompressed. A tree named
+    /// in the options may have an unreadable root.
     pub fn of_bytes(bytes: &Bytes, cache: &Cache, options: &IsoOptions) -> Result<Self, OpenError> {
         let tree = select::open(bytes, options)?;
         Ok(Self {

@@ -2,20 +2,18 @@
 //!
 //! **Letters of plain names.** The standard allows capitals only, and most writers make them of
 //! small letters; some record names as they were. Shown small, `Makefile` and `makefile` would
-//! clash; shown as recorded, most discs would be in capitals. Only a walk over a whole tree would
-//! find all small letters.
+//! clash; shown as recorded, most discs would be in capitals.
 //!
 //! ```text
 //! a small letter in the root directory, or in the name's own      as recorded
 //! in neither                                                      small
 //! ```
 //!
-//! Names of a directory change together, and only where none has a small letter: different names
-//! never become equal. A name that is not UTF-8 stays: a letter's byte may be a part of a
-//! character.
+//! Names of a directory change together, where none has a small letter: different names never
+//! become equal. A name that is not UTF-8 stays.
 //!
 //! Weakness: a directory of capitals only, as `README`, below a root without small letters is shown
-//! small. Lookups ignore case, and find it by any.
+//! small. Lookups ignore case.
 
 use pagewell_source_bytes::presentable;
 

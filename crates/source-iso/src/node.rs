@@ -1,8 +1,8 @@
 //! The meaning of a directory record: a file's sections, an object's attributes.
 //!
 //! A file larger than one extent is a run of records with one identifier; all but the last have a
-//! flag for more (ECMA-119 clause 9.1.6). Sections may have any number and length. The data of a
-//! run without an end, or whose identifier changes, is unreadable.
+//! flag for more (ECMA-119 clause 9.1.6). The data of a run without an end, or whose identifier
+//! changes, is unreadable.
 
 use std::num::NonZeroU32;
 
@@ -104,8 +104,7 @@ pub(super) struct ObjectReader<'a> {
 }
 
 impl ObjectReader<'_> {
-    /// The next object, except associated files and the directory's records of itself and its
-    /// parent.
+    /// The next object, except associated files, the directory itself and its parent.
     pub(super) fn next(&mut self) -> Result<Option<Recorded>> {
         self.next_before(u64::MAX)
     }

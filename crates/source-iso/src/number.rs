@@ -1,8 +1,8 @@
 //! Inode numbers.
 //!
-//! **Problem.** Programs take two names with one number, and a link count above 1, for one object;
-//! so different objects need different numbers, and all names of one the same. Programs of 32 bits
-//! fail on numbers from 2^32 on. Only a walk over the whole image could count all objects.
+//! **Problem.** Programs take two names with one number, and a link count above 1, for one object.
+//! Programs of 32 bits fail on numbers from 2^32 on. Only a walk over the whole image could count
+//! all objects.
 //!
 //! **Rule.** A number is a place in the image, in units of 32 bytes: a record has at least 34, so
 //! no two begin in one unit. Numbers stay below 2^32 in images up to 128 GiB.
@@ -15,16 +15,15 @@
 //! one without data  behind the image: serial number + 1 + units of the image
 //! ```
 //!
-//! **Evidence.** Rock Ridge has no links, only serial numbers (PX), which some writers leave 0 and
-//! others may repeat. Names belong to one object when serial number, first extent, size and type
-//! agree. Equal extents alone prove nothing: writers store equal files once and give empty ones any
-//! extent. Without data, or without a serial number, the link count must also say that there are
-//! more names; without both there is no evidence. Without a serial number mode, owner and time must
-//! agree, too, as genisoimage has them.
+//! **Evidence.** Rock Ridge has only serial numbers (PX), which some writers leave 0 and others may
+//! repeat. Names belong to one object when serial number, first extent, size and type agree. Equal
+//! extents alone prove nothing: writers store equal files once and give empty ones any extent.
+//! Without data, or without a serial number, the link count must also say that there are more
+//! names; without both there is no evidence. Without a serial number mode, owner and time must
+//! agree, too.
 //!
-//! Weaknesses: of different files with one extent, one pair of 64 shares a number; their data are
-//! equal. Overlapping directories of a damaged image may share numbers, too. A mount tells such
-//! objects apart ([`Shared::key`]).
+//! Weaknesses: of different files with one extent, one pair of 64 shares a number; overlapping
+//! directories of a damaged image may, too. A mount tells such objects apart ([`Shared::key`]).
 
 use std::hash::Hasher;
 use std::num::NonZeroU32;

@@ -7,7 +7,7 @@ use pagewell_source_bytes::Violations;
 use super::charset::Charset;
 use super::file_id::TreeKind;
 
-/// Which part of an image to serve, and how; the default is what its writer most probably meant.
+/// Which part of an image to serve, and how.
 #[derive(Clone, Debug, Default)]
 pub struct IsoOptions {
     /// The letters of plain names.
@@ -45,8 +45,7 @@ pub enum Case {
 /// A session of a disc that was written in several, each of which repeats all of ECMA-119.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Session {
-    /// The descriptors at sector 16, as most programs take them: the newest session of a grown
-    /// image, the first of joined ones.
+    /// The descriptors at sector 16: the newest session of a grown image, the first of joined ones.
     #[default]
     Default,
     /// The newest.

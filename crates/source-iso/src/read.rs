@@ -1,14 +1,14 @@
 //! Reading file data: the places of a range in the image.
 //!
-//! A range has several pieces when it spans sections, or in an interleaved file (units of data with
-//! gaps between them).
+//! A range has several pieces when it spans sections, or in an interleaved file (units of data and
+//! gaps).
 //!
 //! ```text
 //! interleaved, unit 2, gap 1:   |0 1|.|2 3|.|4|     block k at (k / 2) * (2 + 1) + k % 2
 //! ```
 //!
-//! Bytes past the end of a short image are an error, never zeros; a read that begins before the end
-//! returns the existing ones.
+//! Bytes past the end of a short image are an error; a read that begins before it returns the
+//! existing ones.
 
 use pagewell_cache::Bounds;
 use pagewell_fs::{Error, Payload, Result};

@@ -1,8 +1,7 @@
 //! Directory records (ECMA-119 clause 9.1) and the walk over them.
 //!
 //! A record never crosses a 2048-byte sector. A length byte of 0 marks the rest of the sector as
-//! padding, also before the directory's end. A record that contradicts itself makes the rest of its
-//! sector unreadable, not of the directory.
+//! padding. A record that contradicts itself makes the rest of its sector unreadable.
 
 use pagewell_fs::Result;
 use pagewell_source_bytes::Window;

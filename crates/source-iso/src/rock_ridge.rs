@@ -1,8 +1,7 @@
 //! Rock Ridge (RRIP 1.12, IEEE P1282): POSIX names, modes, links and times in system use entries.
 //!
-//! Writers differ in announcements and entries, so the length of each entry decides its form: PX
-//! with or without a serial number, TF with 7- or 17-byte stamps, each only within the entry. The
-//! first PX and the first complete name win.
+//! Writers differ, so the length of each entry decides its form: PX with or without a serial
+//! number, TF with 7- or 17-byte stamps. The first PX and the first complete name win.
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 use pagewell_fs::{Result, Timestamp};

@@ -1,11 +1,11 @@
 //! The choice among the sessions and trees of an image.
 //!
 //! Rock Ridge has POSIX names and attributes, ISO 9660:1999 names of 207 bytes, Joliet of 64 to 103
-//! characters, the plain tree neither. By default the first in this order with a readable root
-//! directory is served.
+//! characters, the plain tree neither. By default the first in this order with a readable root is
+//! served.
 //!
-//! Weakness: the content of a tree does not count, although some writers make empty ones, or trees
-//! that only refer to another.
+//! Weakness: the content of a tree does not count, although some writers make trees that are empty
+//! or only refer to another.
 
 use std::sync::Arc;
 
@@ -124,8 +124,8 @@ fn tree(
     Tree::new(volume, announced.kind, announced.root, shown)
 }
 
-/// Opens the wanted tree, whose root may be unreadable, or the first with a readable root. The root
-/// directory is read first, as its letters decide about others' (`names`).
+/// Opens the wanted tree, whose root may be unreadable, or the first with a readable root, which is
+/// read first for its letters (`names`).
 pub(super) fn open(bytes: &Bytes, options: &IsoOptions) -> Result<Tree, OpenError> {
     let refuse = |reason: String| OpenError::new(bytes.name(), &reason);
     let chosen = session(bytes, options.session)?;

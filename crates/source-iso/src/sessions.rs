@@ -1,7 +1,7 @@
 //! The sessions in a file.
 //!
-//! **Problem.** A disc has a table of its sessions; a file has not. Each session has descriptors 16
-//! sectors behind its start, and its extents count from the start of the disc.
+//! **Problem.** A disc has a table of its sessions; a file has not. A session has descriptors 16
+//! sectors behind its start; its extents count from that of the disc.
 //!
 //! **Rule.** The next session begins at one of a few places behind the end of the last one:
 //!
@@ -13,7 +13,6 @@
 //! A grown file (xorriso) keeps a copy of the newest descriptors at sector 16, and its first
 //! session begins at sector 32. A file made of a disc may keep the gaps. A file inside an image may
 //! be an image, too: so each session's root directory must be behind its start and refer to itself.
-//! Where nothing can be read, no session begins.
 //!
 //! Weakness: sessions written over the first one's descriptors (growisofs on rewritable discs) are
 //! not found; sector 16 has the newest.

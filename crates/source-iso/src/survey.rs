@@ -1,4 +1,4 @@
-//! What an image has, without opening it: for people, and for a choice between its file systems.
+//! What an image has, without opening it.
 
 use pagewell_fs::source::OpenError;
 use pagewell_fs::{Result, Timestamp};

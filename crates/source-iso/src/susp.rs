@@ -2,16 +2,14 @@
 //! record, which may continue anywhere in the image.
 //!
 //! An entry is two letters, a length, a version and its data. A CE entry refers to one more area of
-//! entries: block, offset in it, length. Other readers hang or crash on loops, or refuse chains
-//! that cross a block, which a common writer makes.
+//! entries: block, offset in it, length.
 //!
 //! Rules: an entry shorter than 4 bytes or past its area ends the area; earlier ones count. ST ends
-//! an area. CE is followed at the end of its area, across blocks, within the image; a repeated
-//! place, one area or byte too many ends the chain.
+//! an area. CE is followed at the end of its area, across blocks (as a common writer needs), within
+//! the image; a repeated place, one area or byte too many ends the chain.
 //!
-//! Bounds: 256 areas and 1 MiB per record exceed what any writer makes. Many records with one long
-//! chain would cost their product, so [`Continuation`] has a budget for all records until it is
-//! refilled.
+//! Bounds: 256 areas and 1 MiB per record exceed what any writer makes. As many records may share
+//! one long chain, [`Continuation`] has a budget for all records until it is refilled.
 
 use pagewell_fs::{Error, Result};
 use pagewell_source_bytes::Window;

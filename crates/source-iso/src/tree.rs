@@ -1,16 +1,16 @@
 //! One tree of an image: finds objects, reads directories, caches what it parsed.
 //!
 //! All reading is on demand, without path tables, which are often wrong: an image of any size opens
-//! in a few reads, and a maze of directories costs only the walked part.
+//! in a few reads.
 //!
 //! A directory's attributes and length come from its own first record, its name from its parent's.
 //! Its second record gives the parent; a directory that Rock Ridge moved (CL in the old place, RE
 //! in the new one) has its true parent in PL. Opening a directory that is its own ancestor fails:
 //! no walk through [`Tree::enter`] is a circle. One writer makes directories their own parents:
-//! then the parent is the one from which it was entered, as long as that is remembered.
+//! then the parent is the remembered one from which it was entered.
 //!
 //! Weakness: the second record is not checked, so a hostile image can show a directory in two
-//! places. That walk is long, not endless: a client sees the same identifier again.
+//! places, with one identifier.
 
 mod objects;
 #[cfg(test)]
@@ -52,7 +52,7 @@ const LISTING_STEP_BYTES: usize = 32 << 10;
 /// For continuation areas, which are more scattered.
 const CONTINUATION_STEP_BYTES: usize = 4096;
 /// Bytes of continuation areas of one record, and of a directory: a fixed part, and per byte of
-/// records. The longest links need 17 bytes per byte.
+/// records, of which the longest links need 17.
 const CONTINUATION_BYTES: u64 = 1 << 20;
 const CONTINUATION_BYTES_PER_BYTE: u64 = 32;
 const CONTINUATION_BYTES_MAX: u64 = 512 << 20;
@@ -257,7 +257,7 @@ impl Tree {
     }
 
     /// Hides the store of moved directories (RRIP 1.12 clause 4.1.5) if it holds only those. An
-    /// empty one is a user's: writers make a store only to fill it, and no two of one name.
+    /// empty one is a user's.
     fn hide_stores(&self, root: &mut Directory, may_block: bool) -> Result<()> {
         for name in STORES {
             let is_named = |item: &Item| {

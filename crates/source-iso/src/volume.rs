@@ -31,8 +31,8 @@ impl BothEndian {
         Self::read(bytes, offset).map(|number| number.little)
     }
 
-    /// The little-endian copy, unless only the other one fits: many old images have a wrong
-    /// big-endian copy, a few a wrong little-endian one.
+    /// The little-endian copy, unless only the other one fits: many old images have one wrong copy,
+    /// mostly the big-endian.
     pub(super) fn choose(self, fits: impl Fn(u32) -> bool) -> u32 {
         if self.little == self.big {
             return self.little;

@@ -7,12 +7,12 @@
 //! ```
 //!
 //! A system use entry (ZF or Z2) repeats the header, so that the length of a file is known without
-//! its data. An entry that contradicts itself, or whose pointers would not fit into the data, marks
-//! nothing: the data is served as recorded. A header that contradicts its entry, a pointer that
-//! goes back or leaves the data, and a block of another length are errors of the blocks concerned.
+//! its data. With an entry that contradicts itself, or whose pointers would not fit into the data,
+//! the data is served as recorded. A header that contradicts its entry, a pointer that goes back or
+//! leaves the data, and a block of another length are errors of the blocks concerned.
 //!
-//! Weakness: the header is compared only when data is read, or a listing would read each file; a
-//! file without it has the length of its entry and cannot be read.
+//! Weakness: the header is compared only when data is read, not for a listing; a file without it
+//! has the length of its entry and cannot be read.
 
 use std::cell::RefCell;
 

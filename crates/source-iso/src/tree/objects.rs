@@ -1,20 +1,18 @@
 //! From places to objects: reads records, and caches all objects of a directory's sector together.
 //!
-//! **Problem.** A program that lists a directory or reads its files uses objects in the order of
-//! the records. Cached singly, each costs a map entry, an allocation and an eviction: a half of the
-//! processor time for 50,000 files read once.
+//! **Problem.** Objects are used in the order of the records. Cached singly, each costs a map
+//! entry, an allocation and an eviction: a half of the processor time for 50,000 files read once.
 //!
-//! **Rule.** A record is read with its neighbours: its sector, which had to be fetched anyway, is
-//! read to the end, and the objects whose records begin there are one piece of the cache. Nothing
-//! behind the sector is read, except the rest of a run of records. A directory, identified by its
-//! own extent, is a group of one.
+//! **Rule.** A record is read with its neighbours: its sector is read to the end, and the objects
+//! whose records begin there are one piece of the cache. Nothing behind the sector is read, except
+//! the rest of a run of records. A directory is a group of one.
 //!
 //! ```text
 //! sector of records   |a|b|c |d|e|f   |    -> group [a b c d e f], found by the sector's place
 //! ```
 //!
-//! A run of records that began earlier does no harm: reading from its middle meets the next object
-//! at the same record. An unreadable record is read again, alone, at each use.
+//! Reading from the middle of a run of records meets the next object at the same record. An
+//! unreadable record is read again, alone, at each use.
 //!
 //! Weakness: one object costs the reading of some fifteen neighbours and their continuation areas.
 
@@ -167,15 +165,14 @@ impl Tree {
         let mut reader = self.reader(place.directory, (length, start), may_block);
         loop {
             let before = reader.cursor.offset();
-            // Each record has its own budget, as when it is read alone: neighbours must not change
-            // its meaning.
+            // Each record has its own budget: neighbours must not change its meaning.
             reader.continuation.refill(OBJECT_CONTINUATION_BYTES);
             let recorded = match reader.next_before(start + SECTOR) {
                 Ok(Some(recorded)) => recorded,
                 Ok(None) => break,
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(error) if before == reader.cursor.offset() => return Err(error),
-                // This one is unreadable; those behind it may not be.
+                // Those behind it may be readable.
                 Err(_) => continue,
             };
             let object = recorded.object(&self.volume, place.directory);
