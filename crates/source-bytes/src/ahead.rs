@@ -1,7 +1,7 @@
 //! What is read soon, in the order in which it lies.
 //!
-//! A directory names objects in another order than the image holds them; one by one, each costs a
-//! request and the wait for it. So their places are sorted, and joined where little lies between:
+//! A directory names objects in another order than the image holds them. So that not each costs a
+//! request, their places are sorted, and joined where little lies between:
 //!
 //! ```text
 //! wanted    a: 40..44   b: 10..12   c: 12..20   d: 90..95
@@ -14,7 +14,7 @@ use crate::Bytes;
 
 /// Bytes between two parts that take less time than a request.
 const GAP_BYTES_MAX: u64 = 32 << 10;
-/// Bytes of one file; its reader reads on by itself.
+/// Bytes of one file.
 pub const AHEAD_BYTES_MAX: u64 = 1 << 20;
 /// A damaged image can say that a file has many more.
 const PARTS_MAX: usize = 1024;

@@ -1,12 +1,10 @@
-//! Bytes of an image, through the page cache; and what readers of images share: names, departures
-//! from the format.
+//! Bytes of an image, through the page cache, and what readers of images share.
 //!
 //! A payload of file data pins pages. It is a copy when the cache pins no more (1/2 of its pages
 //! are pinned, as slow clients can cause), and when pieces are so small that pinning costs more.
-//! Structure is always copied, as it is parsed at once.
 //!
-//! A range with an unreadable part returns the bytes before it; the next read, from there, fails.
-//! So a bad sector costs a reader only that sector.
+//! A range with an unreadable part returns the bytes before it: a bad sector costs a reader only
+//! that sector.
 
 mod ahead;
 mod name_table;
@@ -235,7 +233,7 @@ impl Bytes {
         self.object.sync().map_err(|error| self.error(error))
     }
 
-    /// Changes with each loss of written data.
+    /// Changes with each loss.
     #[must_use]
     pub fn loss_epoch(&self) -> u64 {
         self.object.loss_epoch()

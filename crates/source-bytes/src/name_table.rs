@@ -1,14 +1,13 @@
 //! The names of a parsed directory, in recorded order, and an index over them.
 //!
-//! A name's value says where its object is; attributes are read from the image on demand, so that
-//! the table takes less memory than the directory in the image.
+//! A name's value says where its object is; attributes are read on demand, so that the table takes
+//! less memory than the directory in the image.
 //!
 //! The first of repeated names is found by the name, later ones as `name~2`, `name~3`..., so that
-//! all data can be reached and every listed name looked up. Of versions of one file, the format
-//! chooses ([`Repeated`]).
+//! all data can be reached. Of versions of one file, the format chooses ([`Repeated`]).
 //!
-//! The index is open addressing with linear probing, at most half full. Names come from the image,
-//! so it has keyed hashes.
+//! The index is open addressing with linear probing, at most half full, with keyed hashes, as names
+//! come from the image.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -98,8 +97,7 @@ impl<T: Copy> NameTable<T> {
         let pushed = std::mem::take(&mut self.items);
         let slots = (pushed.len() * 2).next_power_of_two().max(2);
         self.index = vec![FREE; slots];
-        // By what a number leaves of the name: long names may differ only behind it, and none
-        // should try the numbers of the others again.
+        // By what a number leaves of the name: long names may differ only behind it.
         let mut numbers: HashMap<Vec<u8>, u32> = HashMap::new();
         for mut item in pushed {
             if let Some(first) = self.find_exact(self.name_of(&item)) {

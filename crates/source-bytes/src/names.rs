@@ -1,8 +1,8 @@
 //! Names of an image that a client can use: 1 to 255 bytes without `/` and NUL, neither `.` nor
 //! `..`.
 //!
-//! Recorded names are anything. A bad name must not hide the rest of its directory, or lead out of
-//! it, so it is changed as little as it takes.
+//! A bad name must not hide the rest of its directory, or lead out of it, so it is changed, as
+//! little as it takes.
 
 use pagewell_fs::name::NAME_BYTES_MAX;
 

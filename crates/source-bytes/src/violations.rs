@@ -1,7 +1,7 @@
 //! Departures from a format that a reader survived, for a check of an image.
 //!
-//! Pieces leave memory and are parsed again; the same finding is kept once. A hostile image has any
-//! number of them: behind [`VIOLATIONS_MAX`] they are only counted, each time.
+//! Pieces leave memory and are parsed again; the same finding is kept once. Behind
+//! [`VIOLATIONS_MAX`] they are only counted, each time.
 //!
 //! ```text
 //! record ──┐
