@@ -1,28 +1,27 @@
 //! Identities of threads, and permissions of callers.
 //!
-//! A server that runs as root lets the kernel judge each request, on threads that serve many
-//! callers. Linux keeps a *file-system identity* (fsuid, fsgid, supplementary groups) per thread:
-//! [`Access::become_caller`] sets it to the caller's, [`Access::become_server`] back to root for
-//! opening by handle, and for opening a file whose permission was checked. A file-system user other
-//! than 0 has no file-system capabilities (`CAP_DAC_OVERRIDE` and its kin); each thread verifies
-//! that once, and drops `CAP_SYS_RESOURCE`, which would let callers exceed quotas.
+//! A server that runs as root lets the kernel judge each request. Linux keeps a *file-system
+//! identity* (fsuid, fsgid, supplementary groups) per thread: [`Access::become_caller`] sets it to
+//! the caller's, [`Access::become_server`] back to root for opening by handle, and what was
+//! checked. A file-system user other than 0 has no file-system capabilities (`CAP_DAC_OVERRIDE` and
+//! its kin); each thread verifies that once, and drops `CAP_SYS_RESOURCE`, which would let callers
+//! exceed quotas.
 //!
 //! ```text
 //!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)
 //!                                           └──become_server()──> root (groups of 1000 kept)
 //! ```
 //!
-//! A thread keeps its last identity after a call. So every call sets its identity before it touches
-//! the file system, and other work of the thread begins with
-//! [`pagewell_fs::identity::act_for_server`]. A new thread inherits an identity: its first call
-//! sets everything. setfsuid reports no error; a second call reads the value back, and on a
-//! mismatch the call fails.
+//! A thread keeps its last identity after a call. So every call sets it before it touches the file
+//! system, and other work begins with [`pagewell_fs::identity::act_for_server`]. A new thread
+//! inherits an identity: its first call sets everything. setfsuid reports no error; a second call
+//! reads the value back, and on a mismatch the call fails.
 //!
-//! *Permissions.* NFSv3 has no open: the server judges each READ and WRITE by the mode bits, as the
-//! kernel would, with two liberties (RFC 1813 section 4.4): the owner may read and write whatever
-//! the mode says, and execute permission lets a file be read. Where a POSIX access control list
-//! decides (the caller is not the owner, the group bits are not all zero), the kernel judges as the
-//! caller; likewise calls that create, remove, rename, link or look up.
+//! *Permissions.* NFSv3 has no open: the server judges each READ and WRITE by the mode bits, with
+//! two liberties (RFC 1813 section 4.4): the owner may read and write whatever the mode says, and
+//! execute permission lets a file be read. Where a POSIX access control list decides (the caller is
+//! not the owner, the group bits are not all zero), the kernel judges as the caller; likewise calls
+//! that create, remove, rename, link or look up.
 //!
 //! Without root all calls run as the program's own user; the liberties end where the kernel refuses
 //! that user.

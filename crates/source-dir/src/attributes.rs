@@ -1,11 +1,11 @@
 //! Changing attributes, all or nothing.
 //!
 //! Every refusal comes before the first change, from one look at the object; then the changes run
-//! as the caller, so that the kernel judges them again. The order is owner, size, mode, times:
-//! owner and size clear set-user-id bits, size moves the times and can still fail (no space).
+//! as the caller, judged by the kernel again. The order is owner, size, mode, times: owner and size
+//! clear set-user-id bits, size moves the times and can still fail (no space).
 //!
-//! Setting a time to the server's clock needs only write permission, which the kernel grants for
-//! both times at once, but not for one: the server sets a single one, after the check.
+//! Setting times to the server's clock needs only write permission, which the kernel grants for
+//! both at once: the server sets a single one, after the check.
 
 use super::access::Judge;
 use super::listings::Listings;

@@ -1,20 +1,19 @@
 //! What a thread that may not wait for storage answers itself.
 //!
-//! - *any call*: only on a file system whose inodes the kernel itself knows ([`knows_inodes`]), and
-//!   only for an object that is held open. Others (FUSE, NFS) depend on a program or a machine that
-//!   may never answer.
+//! - *any call*: only on a file system whose inodes the kernel itself knows ([`knows_inodes`]; not
+//!   FUSE or NFS), and only for an object that is held open.
 //! - *attributes, access, statistics*: always; inodes of held objects and counts are in memory.
 //! - *lookup*: when the kernel has the name in its caches (`RESOLVE_CACHED`).
 //! - *read*: always; the front reads the bytes with `RWF_NOWAIT`.
 //! - *read_link*: when the target is short, and so in the inode.
-//! - *write*: unstable, into a file open for writing, whole pages or past the end: it reads
+//! - *write*: unstable, into a file open for writing, whole pages or past the end, so that it reads
 //!   nothing. Another thread would cost six system calls and 50 % more processor time.
 //! - *the rest*: never; it changes metadata, lists a directory or syncs.
 //!
-//! Weakness: the kernel stalls a write, and its thread, when too much memory is dirty. During a
-//! stall and for a while after it, writes go to threads that may wait ([`HeldWrites`]): one or two
-//! threads stall, once a second at most. A frozen file system (`fsfreeze`) stalls them until it is
-//! thawed. A stacked one (overlay) counts as local, whatever is below it.
+//! Weakness: the kernel stalls a write, and its thread, when too much memory is dirty. Then and for
+//! a while after it, writes go to threads that may wait ([`HeldWrites`]): one or two threads stall,
+//! once a second at most. A frozen file system (`fsfreeze`) stalls them until it is thawed. A
+//! stacked one (overlay) counts as local, whatever is below it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -1,16 +1,15 @@
 //! The bounds of an export: the mount it is used through, and whether an object is in it.
 //!
 //! *Mounts.* File systems mounted in an export are not exported: their inode numbers and handles
-//! would collide with those of the export. Where the kernel permits (root, Linux 5.12) the export
-//! is used through a private mount, which shows the directories beneath mount points, as other NFS
-//! servers do. The original mount stays open: it keeps the file system mounted, and only in it
-//! objects have paths. Elsewhere mount points are listed, and calls on them are refused.
+//! would collide. Where the kernel permits (root, Linux 5.12) the export is used through a private
+//! mount, which shows the directories beneath mount points. The original mount stays open: it keeps
+//! the file system mounted, and only in it objects have paths. Elsewhere mount points are listed,
+//! and calls on them are refused.
 //!
-//! *Containment.* A handle follows its object wherever a local program moves it. No object can
-//! leave an export that is a whole file system. In any other, an object is checked when it is
-//! opened by handle, and when the last check is more than a *turn* ago (a second, `directory`): a
-//! call costs a comparison of two numbers, a busy object a readlink each second. A directory is
-//! checked at once when its change time has moved.
+//! *Containment.* A handle follows its object wherever a local program moves it. Where the export
+//! is no whole file system, an object is checked when it is opened by handle, and when the last
+//! check is more than a *turn* ago (a second, `directory`), which costs a busy object a readlink
+//! each second. A directory is checked at once when its change time has moved.
 //!
 //! ```text
 //!   path in /proc/self/fd beneath the export's? ──yes──────────────────────> inside
@@ -20,12 +19,11 @@
 //!        └─ other file ────────────────────────────────────────────────────> inside
 //! ```
 //!
-//! Objects just reached by a name in the export are inside, and those that a program has open
-//! through a mount of this machine.
+//! Objects just reached by a name are inside, and those that a program has open through a mount of
+//! this machine.
 //!
 //! Weakness: a file that was moved out stays reachable by handles where the kernel has forgotten
-//! its path, or where it had several names, as with knfsd's `no_subtree_check`. Only reading every
-//! directory would find out: 9 system calls for each, after each start of the machine.
+//! its path, or where it had several names, as with knfsd's `no_subtree_check`.
 
 use super::access::Access;
 use super::identifier;

@@ -1,8 +1,7 @@
 //! Data of files, and targets of symbolic links.
 //!
 //! A read only names the bytes; a write goes to the kernel's page cache and, if wanted, on to the
-//! device. Each call is judged. A write runs as its caller, so that quotas count and set-user-id
-//! bits are cleared as for a local writer.
+//! device. A write runs as its caller, so that quotas count and set-user-id bits are cleared.
 
 use super::blocking::{self, HeldWrites};
 use super::durability::Durability;

@@ -2,8 +2,7 @@
 //!
 //! The thread ends a *turn* each second, after which objects are checked again to be in the export
 //! (`bounds`). Every [`SWEEP_PERIOD`] it looks at all held objects and releases those without
-//! names, which keep inode and space: removals by local programs are not noticed. At most 16,384
-//! looks of less than a microsecond: a few milliseconds of one core.
+//! names, which local programs have removed. At most 16,384 looks of less than a microsecond.
 //!
 //! Weakness: the space of a file removed locally may come back a period late.
 

@@ -1,15 +1,14 @@
 //! The verifier that tells writers when data did not reach the device.
 //!
-//! Unstable writes live in the kernel's page cache. When the kernel fails to write them back it
-//! drops them and reports that once, to the next sync of each open descriptor. A client that has
-//! not committed yet must send them again (RFC 1813 section 3.3.21).
+//! When the kernel fails to write back unstable writes, it drops them and reports that once, to the
+//! next sync of each open descriptor. A client that has not committed yet must send them again (RFC
+//! 1813 section 3.3.21).
 //!
 //! The verifier is new in each life of the program, and changes after *every* failed sync. A write
 //! reports the verifier from before it began, a commit the one from after its sync: equal means
-//! that nothing was lost in between. A failed commit is an error; the next commit of the same file
-//! would look clean to the kernel, but returns another verifier than the lost writes got. A mount
-//! cannot have programs repeat writes that may not be lost, so each file also has a verifier that
-//! moves with its own failed syncs.
+//! that nothing was lost in between. A failed commit is an error; the next one looks clean to the
+//! kernel, but returns another verifier than the lost writes got. A mount cannot have programs
+//! repeat writes, so each file also has a verifier that moves with its own failed syncs.
 //!
 //! A verifier is clock and process mixed with randomness, as a restart may come within the clock's
 //! grain. A change adds an odd constant: 2^64 changes until one returns.

@@ -1,8 +1,7 @@
 //! Extended attributes (xattr(7)), access control lists among them: the file system judges the
 //! caller.
 //!
-//! The link to an object's descriptor names it to the kernel: it cannot be another object, and
-//! nothing has to be opened.
+//! The link to an object's descriptor names it to the kernel, and nothing has to be opened.
 //!
 //! A thread that acts for a caller keeps `CAP_SYS_ADMIN`, which gives access to the superuser's
 //! attributes. That is refused here.

@@ -10,9 +10,8 @@
 //!   tag 2 │ inode of file │ birth of file │ hash(a) hash(b)          /export/a/b/file
 //! ```
 //!
-//! The server authenticates identifiers, so those that arrive were issued for this export. `bounds`
-//! checks that the object is still in it. Permissions of the directories above do not count, as
-//! with other NFS servers.
+//! The server authenticates identifiers. `bounds` checks that the object is still in the export.
+//! Permissions of the directories above do not count, as with other NFS servers.
 
 use super::object::{Inode, spread};
 use super::system::{self, KernelHandle, error_of};

@@ -1,7 +1,7 @@
 //! A local directory as a file system: kind `dir`.
 //!
 //! The kernel's page cache is the cache; this layer finds objects, judges callers, and keeps the
-//! promises of NFSv3 that system calls alone do not keep.
+//! further promises of NFSv3.
 //!
 //! ```text
 //!  identifier ──> table of open objects ──hit─────────────────────> object ──> statx, pread, ...
@@ -16,9 +16,8 @@
 //! joins them. `blocking` has the answers of threads that may not wait.
 //!
 //! Not promised: local programs' concurrent changes are not excluded, so `before` in a
-//! [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special files are made
-//! and described, never opened. File systems mounted in the export are not entered (`bounds`).
-//! Reading updates access times by the mount options.
+//! [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special files are
+//! never opened. Reading updates access times by the mount options.
 
 mod access;
 mod attributes;

@@ -3,16 +3,16 @@
 //! The cookie of an entry is the file system's position behind it (`d_off` of getdents64): on ext4
 //! a hash of the name, on XFS a place, on btrfs a number given at creation, stable in all of them
 //! (`cursor` has the rest). Each listing has its own descriptor. Entries that the visitor did not
-//! take stay with the descriptor, for a few listings: a call that continues there neither opens,
-//! seeks nor reads. They are used only while the directory's times have not moved since the reading
-//! (and were 20 ms old then, as a change within the clock's grain would not move them).
+//! take stay with it, for a few listings: a call that continues there neither opens, seeks nor
+//! reads. They are used only while the directory's times have not moved since the reading (and were
+//! 20 ms old then, the clock's grain).
 //!
 //! With attributes, an entry costs one statx when its object is held open or when identifiers need
 //! only inode and birth time, and one name_to_handle_at more otherwise. Between the two calls the
 //! name may change its meaning: the inode number inside the handle is compared, and where its
-//! layout is not known an open object is asked for both. Attributes are remembered for a moment
-//! (`memory`), and names too (`kept_names`): a repeated listing of 1000 names costs 10 system calls
-//! with them, 2,022 without. Listed objects do not enter the table: a million names would evict all
+//! layout is not known an open object is asked for both. Attributes (`memory`) and names
+//! (`kept_names`) are remembered for a moment: a repeated listing of 1000 names costs 10 system
+//! calls with them, 2,022 without. Listed objects do not enter the table: they would evict all
 //! others.
 
 mod cursor;

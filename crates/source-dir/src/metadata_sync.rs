@@ -2,9 +2,8 @@
 //!
 //! A change of a directory is on the device when the call returns. On file systems with one journal
 //! for all metadata (ext4, XFS) syncing the new object, or the directory, commits the whole
-//! operation; elsewhere both are synced. Concurrent syncs share a journal commit in the kernel, or
-//! the sync of one object (`syncs`). Objects that cannot be opened (symbolic links, devices) are
-//! synced with the whole file system; with one journal only when their attributes were changed
+//! operation; elsewhere both are synced. Objects that cannot be opened (symbolic links, devices)
+//! are synced with the whole file system; with one journal only when their attributes were changed
 //! after creation.
 
 use super::durability::Durability;

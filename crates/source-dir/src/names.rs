@@ -1,16 +1,16 @@
 //! Names in directories: lookup, creation, removal, renames and links.
 //!
-//! The kernel judges the caller. This part takes true looks before and after, releases objects that
-//! lost their last name, and syncs the names.
+//! The kernel judges the caller. This part looks before and after, releases objects that lost their
+//! last name, and syncs the names.
 //!
 //! An object is created as its caller with the wanted mode (the process' umask is 0); owner, size
 //! and times are set right after. Where the caller may not give objects away (owner, a group that
 //! is not the caller's) the system's choice stays, as in other NFS servers: clients send these
-//! unasked, and the reply has the truth. When another step fails, the new name is removed again.
+//! unasked. When another step fails, the new name is removed again.
 //!
 //! EXCLUSIVE: the times of the file keep the verifier, 31 bits in each (not every file system has
 //! times before 1970 or after 2038), so that it survives a restart. A repeated call finds the file
-//! still empty and with those times. The client's first set-attributes sets the times.
+//! still empty and with those times.
 
 use super::access::Judge;
 use super::attributes::Attributes;
@@ -94,8 +94,8 @@ impl Names {
         }
     }
 
-    /// The recent meaning of `name`, if it is still true: one look, and in the same batch none. The
-    /// object is held open, so the kernel has its name in memory and the look does not wait.
+    /// The recent meaning of `name`, if it is still true: one look, in the same batch none. As the
+    /// object is held open, the look does not wait.
     fn find_again(
         &self,
         call: &Call<'_>,

@@ -4,15 +4,14 @@
 //! on devices and pipes) and, at their first use, one for reading and one for reading and writing.
 //! While any of them is open the kernel cannot reuse the inode number.
 //!
-//! Weak cache consistency data is true when only the reported change lies between the two looks at
-//! an object. Changes of contents (names, for a directory) and of attributes exclude each other
-//! ([`Object::exclude`]). A change of the object's own names ([`Object::touch`]) announces itself
-//! before its first look and retires after its last; a first look counts only when no other change
-//! was announced.
+//! For true weak cache consistency data, changes of contents (names, for a directory) and of
+//! attributes exclude each other ([`Object::exclude`]). A change of the object's own names
+//! ([`Object::touch`]) announces itself before its first look and retires after its last; a first
+//! look counts only when no other change was announced.
 //!
-//! The kernel moves the times of a file first and copies the bytes of a write afterwards. A client
-//! that sees the new times and reads the old bytes would keep them for ever. So during a write,
-//! other calls see the file as before it.
+//! The kernel moves the times of a file before it copies the bytes of a write. A client that sees
+//! the new times and reads the old bytes would keep them for ever. So during a write, other calls
+//! see the file as before it.
 
 use super::syncs::Syncs;
 use super::system::error_of;

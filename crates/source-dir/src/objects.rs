@@ -1,11 +1,10 @@
 //! From identifiers and names to objects.
 //!
-//! A held object is found in the table by its identifier ([`super::identifier`]), or by its inode
-//! after a lookup; others are opened.
+//! A held object is found in the table by its identifier, or by its inode after a lookup; others
+//! are opened.
 //!
 //! An object that a program has open survives its last name ([`Hold`]): for NFS its identifier is
-//! stale, but a program on this machine goes on using it. Each hold counts at the object and keeps
-//! it in the table.
+//! stale. Each hold counts at the object and keeps it in the table.
 
 use super::access::Access;
 use super::bounds::{Bounds, path_of};
@@ -28,8 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Retries for an object whose inode number is just being reused. Linux reports "out of memory"
-/// then (`iget_locked` has no other way to fail); microseconds later the old identifier is plainly
-/// stale. A machine out of memory stays so.
+/// then (`iget_locked` has no other way to fail); microseconds later the old identifier is stale.
 const REUSE_RETRIES: usize = 100;
 
 pub(super) enum Naming {

@@ -18,8 +18,7 @@ pub struct Options {
     /// Changes of names and attributes are on the device when the call returns, as NFSv3 promises.
     /// Without it a crash may undo answered changes.
     pub metadata_sync: bool,
-    /// Show the directories beneath mount points, where possible. Commands with a path do not: they
-    /// mean what their user sees.
+    /// Show the directories beneath mount points, where possible. Commands with a path do not.
     pub own_mount: bool,
     /// Name objects by inode and path hint even where kernel handles work.
     pub force_trails: bool,

@@ -8,16 +8,15 @@
 //! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256 by
 //!    chance), to the object's inode number;
 //! 3. *census*: one thread reads all directories, for all objects wanted by then. The disk then
-//!    rests for [`REST_FACTOR`] times its duration; other calls wait for their turn, or have to try
-//!    later.
+//!    rests for [`REST_FACTOR`] times its duration; other calls wait, or have to try later.
 //!
 //! An opened object counts when inode number and birth time match. A missing one is stale for
 //! [`MISSING_FOR`], or until its name is seen: clients ask for removed files that they have open.
 //! An object keeps its identifier while the table knows it, also under other names.
 //!
 //! Weaknesses: without birth times (0), a reused inode number is not noticed. Objects that listings
-//! show with other inode numbers than stat (some union mounts, the roots of subvolumes) are found
-//! by the table alone. After a restart an object with two names may get the other name's hint.
+//! show with other inode numbers than stat (union mounts, roots of subvolumes) are found by the
+//! table alone. After a restart an object with two names may get the other name's hint.
 
 use super::bounds::Bounds;
 use super::entries::{BUFFER_BYTES, each_entry, entries, parse};

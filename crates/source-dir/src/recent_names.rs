@@ -2,7 +2,7 @@
 //!
 //! A shared table would move a cache line between processors at each lookup. So each thread has a
 //! small one, direct-mapped. A meaning is only a guess: a later receive batch ([`BatchCache`])
-//! verifies it, with one system call instead of three. The table keeps nothing open.
+//! verifies it, with one system call instead of three.
 //!
 //! Weakness: a removed name that the kernel has forgotten makes the thread wait for the directory
 //! once.

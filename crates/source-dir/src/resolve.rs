@@ -6,8 +6,8 @@
 //! changes what one name means, never where it is looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
-//! the same, and an object on another mount (before Linux 5.8, on another device) is refused. The
-//! root of the export decides once which is used. [`Resolver::child`] never gets `..`.
+//! the same, and an object on another mount (before Linux 5.8, on another device) is refused.
+//! [`Resolver::child`] never gets `..`.
 
 use super::object::Status;
 use super::system::error_of;

@@ -2,9 +2,9 @@
 //!
 //! The kernel reports lost data once for each open descriptor, and all syncs of an object use the
 //! same one. Before the reporting sync has changed the verifier, another thread could sync, see
-//! success, and answer a COMMIT with the verifier of the lost writes. So a sync ends only after its
-//! consequences, and the next begins then. All threads that waited get its outcome; each starts
-//! writing first.
+//! success, and answer a COMMIT with the verifier of the lost writes. So the next sync begins only
+//! after the consequences of one. All threads that waited get its outcome; each starts writing
+//! first.
 //!
 //! ```text
 //!   A  ├─ sync 1 ─┤

@@ -2,9 +2,8 @@
 //!
 //! A map from key to object in each of 16 shards evicts unused objects ([`Clock`]; the objects have
 //! the marks, as lookups find an object without its shard, too). Objects in use stay: one inode
-//! must not be two objects, whose change counters must be one. A second map from inode to object
-//! serves lookups, which know the inode from their look: while the object is held, its number means
-//! no other.
+//! must not be two objects. A second map from inode to object serves lookups: while the object is
+//! held, its number means no other.
 //!
 //! ```text
 //!   key ──> shard: clock [o][o*][o] <── weak reference ── node
@@ -12,8 +11,7 @@
 //!
 //! Unsynced data keeps an object from eviction: without a descriptor the kernel would report an
 //! error of its writing to none. A thread that finds no other object to evict syncs one, if it may
-//! wait; a later one evicts it, so that a commit meanwhile waits for the outcome of that sync
-//! (`syncs`).
+//! wait; a later one evicts it.
 //!
 //! The bound counts the descriptors of all exports. A descriptor above the bound, or one that the
 //! system refuses, evicts two objects.

@@ -1,8 +1,8 @@
 //! The place of a listing between two entries.
 //!
-//! Normally the kernel's `d_off` is the cookie. Some file systems have no lasting positions; they
-//! are known by type, or recognised when the export is opened or at the first unsound chunk. Their
-//! directories are listed in an order of our own (`ordered`).
+//! Normally the kernel's `d_off` is the cookie. File systems without lasting positions are known by
+//! type, or recognised when the export is opened or at the first unsound chunk; their directories
+//! are listed in an order of our own (`ordered`).
 
 use super::kept_names::{Gathered, NameList, Ticket};
 use super::ordered::{Ordered, SMALL_BYTES_MAX, Window};

@@ -1,10 +1,9 @@
 //! Names of directories, kept while the kernel reports no change.
 //!
 //! With all attributes remembered, reading the names is nearly half of a listing: ext4 hashes and
-//! sorts them anew. A listing from the first name to the last keeps its names. The kernel reports
-//! each change of a name by the handle of its directory ([`super::watch`]), which drops the names,
-//! and the [`Ticket`] of listings that began before. Times of a directory are no proof: two changes
-//! may have the same.
+//! sorts them anew. A complete listing keeps its names. The kernel reports each change of a name by
+//! the handle of its directory ([`super::watch`]), which drops the names, and the [`Ticket`] of
+//! listings that began before. Times are no proof: two changes may have the same.
 //!
 //! Not kept: names of encrypted directories, which change with the key without a report, and of
 //! large ones ([`NAMES_BYTES_MAX`]).

@@ -3,8 +3,7 @@
 //! A listing with attributes costs a statx and a name_to_handle_at for each name, nine tenths of
 //! its time. Attributes are remembered by inode number, apart from the names
 //! ([`super::kept_names`]). A listing first drains the kernel's queue of changes ([`super::watch`])
-//! and forgets every object in it, so it shows the state at which it began or a later one, whatever
-//! made the change.
+//! and forgets every object in it, so it shows the state at which it began or a later one.
 //!
 //! ```text
 //!   listing ──> drain changes ──> forget them ──┐
@@ -13,13 +12,13 @@
 //!                                        └── no ──> statx, name_to_handle_at ──> remember
 //! ```
 //!
-//! Another listing may drain a change between this one's statx and its remembering. So a listing
-//! only remembers while nothing was forgotten since it began.
+//! As another listing may drain a change between statx and remembering, a listing only remembers
+//! while nothing was forgotten since it began.
 //!
 //! Entries that are not young ([`is_young`]) are read again, for what the kernel does not report:
 //! stores through shared mappings, access times, block counts of delayed allocation.
-//! [`ENTRIES_MAX`] entries take 16 MiB. The watch makes each write on the file system dearer, so it
-//! ends after [`IDLE_FOR`] without a listing.
+//! [`ENTRIES_MAX`] entries take 16 MiB. The watch makes each write dearer, so it ends after
+//! [`IDLE_FOR`] without a listing.
 //!
 //! Weaknesses: needs root and a file system whose inode numbers in listings are those of statx and
 //! whose handles are known (ext4, XFS, tmpfs); does little in a directory that changes all the

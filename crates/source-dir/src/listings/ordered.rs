@@ -1,10 +1,9 @@
 //! Directories in an order of our own, where the file system has no lasting positions.
 //!
 //! tmpfs restarts a listing when the entry at the position was removed, ramfs and overlay count
-//! entries, others return 0, or equal positions for neighbours. Each page must still continue
-//! behind any cookie. The order is that of a hash of the names, which is the cookie. A *window*
-//! holds all entries between two hashes: usually the whole directory, of a very large one as much
-//! as fits into [`WINDOW_BYTES_MAX`].
+//! entries, others return 0, or equal positions for neighbours. Here the order is that of a hash of
+//! the names, which is the cookie. A *window* holds all entries between two hashes: usually the
+//! whole directory, at most [`WINDOW_BYTES_MAX`].
 //!
 //! ```text
 //!   the kernel's order:   names  c a f b e d          bytes, as they came
@@ -15,8 +14,8 @@
 //! One thread at a time makes a large window for an export; up to [`WAITING_MAX`] others wait for
 //! it and share it, until the directory changes or another window needs the memory.
 //!
-//! Weakness: a directory that changes all the time is read anew for each page, and one larger than
-//! a window for each window.
+//! Weakness: a directory that changes all the time is read anew for each page, a larger one for
+//! each window.
 
 use crate::entries::{RawEntry, append, each_entry, parse};
 use crate::object::{Node, Status, settled_times, times_of};

@@ -2,9 +2,8 @@
 //!
 //! One mark on the whole file system (`FAN_MARK_FILESYSTEM`, needs `CAP_SYS_ADMIN`) reports every
 //! change of data, attributes and names by the handle of the changed object (`FAN_REPORT_FID`,
-//! Linux 5.1), so hard links and opening by handle are covered. The kernel queues the event before
-//! the changing system call returns: draining the queue yields every finished change, or its
-//! overflow.
+//! Linux 5.1). The kernel queues the event before the changing system call returns: draining the
+//! queue yields every finished change, or its overflow.
 //!
 //! Not reported: stores through shared mappings, access times, and block counts of delayed
 //! allocation. Users must expire entries soon.
