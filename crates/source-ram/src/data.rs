@@ -1,7 +1,7 @@
 //! The bytes of one regular file: a sparse map of pages.
 //!
-//! Problem: a read returns the bytes without a copy, a later write must not change them, holes must
-//! cost nothing, small files little.
+//! Problem: a read returns the bytes without a copy, which a later write must not change; holes
+//! must cost nothing, small files little.
 //!
 //! ```text
 //!   file:   0        64 KiB     128 KiB    192 KiB      size
@@ -13,8 +13,8 @@
 //! zero, as is every missing page. A read clones the `Arc` of each page. A write changes a page
 //! with one owner in place, and replaces one that a reader holds by a changed copy. A page has the
 //! capacity (a power of two from 4 KiB) that its bytes need; the successor of a whole page starts
-//! whole, so a file written from front to back is copied once. Shrinking cuts the last page too:
-//! bytes that were cut off must not come back when the file grows again.
+//! whole, so a file written from front to back is copied once. Shrinking cuts the last page: those
+//! bytes must not come back when the file grows again.
 //!
 //! Known weakness: a file written backwards in small pieces copies each page several times.
 
@@ -39,8 +39,7 @@ pub(super) struct FileData {
     pub(super) pages: Pages,
 }
 
-/// Pages by number. Those that leave a file are dropped without locks: freeing a big file takes a
-/// while.
+/// Pages by number. Those that leave a file are dropped without locks, as that takes a while.
 pub(super) type Pages = BTreeMap<u64, Arc<RamPage>>;
 
 impl FileData {

@@ -1,9 +1,9 @@
 //! The names in one directory.
 //!
-//! Problem: clients read a listing in pieces and remember nothing but the cookie of the last entry,
-//! while others add and remove names. Rule: the cookie of each name is the next number of a
-//! counter; a map ordered by cookie gives the rest of a listing, a hash map finds names. Cookies
-//! are never used again, so no entry is listed twice and none that stays is missed.
+//! Problem: clients read a listing in pieces and remember only the cookie of the last entry, while
+//! others add and remove names. Rule: the cookie of each name is the next number of a counter; a
+//! map ordered by cookie gives the rest of a listing, a hash map finds names. So no entry is listed
+//! twice and none that stays is missed.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;

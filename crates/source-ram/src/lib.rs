@@ -4,19 +4,17 @@
 //! names also holds the one tree lock. **A thread without the tree lock holds at most one inode
 //! lock at a time; a thread with it may hold several.** So the holder of the tree lock waits only
 //! for threads that wait for none, and no deadlock is possible. A rename holds both directories, so
-//! no thread sees the object in both or in neither; a lookup, a listing, a read or a write never
-//! waits for a rename elsewhere. The lock of a changed object covers its state before and after, so
-//! weak cache consistency data is always present and true.
+//! no thread sees the object in both or in neither. The lock of a changed object covers its state
+//! before and after, so weak cache consistency data is always present and true.
 //!
-//! Durability: nothing outlives the process. A write reports the stability that the client wants:
-//! with FILE_SYNC it need not commit; with UNSTABLE it keeps its copy until it commits. The write
-//! verifier and the identifiers are new in every run: an old identifier is stale, and never another
-//! object.
+//! Durability: nothing outlives the process. A write reports the stability that the client wants.
+//! The write verifier and the identifiers are new in every run: an old identifier is stale, and
+//! never another object.
 //!
 //! Reading does not move access times (as `noatime`); they start at creation and can be set.
 //!
 //! Known weaknesses: creations, removals and renames are one at a time (each takes microseconds);
-//! the quota charges a page that a reader holds only once although a write made a second copy.
+//! `quota` and `memory` have others.
 
 mod data;
 mod directory;

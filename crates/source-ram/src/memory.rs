@@ -1,8 +1,7 @@
 //! Memory for the pages of files, which returns to the system when they go.
 //!
 //! Problem: the general allocator keeps memory that many threads freed between pieces in use: after
-//! 128 MiB of 4 KiB files were removed the process still held 154 MiB. A file system with a
-//! promised size must return memory, and quickly take it again.
+//! 128 MiB of 4 KiB files were removed the process still held 154 MiB.
 //!
 //! Rule: addresses are reserved at the start, a range for each size of block: 4, 8, 16, 32 and 64
 //! KiB. Only touched addresses take memory.
@@ -14,16 +13,13 @@
 //! ```
 //!
 //! A freed block returns to the system (`MADV_DONTNEED`), except that [`RESIDENT_FREE_BYTES_MAX`]
-//! stay in memory for the next allocations: else a file that is written and removed over and over
-//! would pay page faults each time.
+//! stay in memory: else a file that is written and removed over and over would pay page faults.
 //!
-//! All blocks of a size together never hold more than the size of the file system;
-//! [`RESERVE_FACTOR`] is more than that for each of the five, and the rest serves copies of pages
-//! that readers hold.
+//! Blocks of a size never hold more than the size of the file system; the rest of
+//! [`RESERVE_FACTOR`] serves copies of pages that readers hold.
 //!
 //! Known weaknesses: where the system's pages are larger than a block, a freed block stays in
-//! memory until its next use. One lock for all threads; it is held for some tens of nanoseconds per
-//! page.
+//! memory until its next use. One lock for all threads, held for some tens of nanoseconds per page.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -34,7 +30,7 @@ use pagewell_fs::{Error, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 
 /// Largest block, and so the most bytes of one page of a file: a 1 MiB read is 16 slices, and a
-/// copy made for a reader costs less than the system call around it.
+/// copy for a reader costs less than the system call around it.
 pub(super) const PAGE_BYTES: usize = 64 * 1024;
 /// Smallest block: a page of most systems, the least that can be returned.
 const BLOCK_BYTES_MIN: usize = 4 * 1024;

@@ -1,9 +1,9 @@
 //! What a caller may do, as the Linux kernel decides for a local program, with the two liberties of
-//! an NFS server: owners may read and write their files whatever the mode says (a client checked
-//! when it opened them), and a caller that may execute a file may read it (RFC 1813 section 4.4).
+//! an NFS server (RFC 1813 section 4.4): owners may read and write their files whatever the mode
+//! says, and a caller that may execute a file may read it.
 //!
-//! The class is exclusive: an owner is judged by the owner's bits even where "others" would be
-//! allowed. Uid 0 may do everything, except execute a file that has no bit to be executed.
+//! An owner is judged by the owner's bits even where "others" would be allowed. Uid 0 may do
+//! everything, except execute a file that has no bit to be executed.
 
 use pagewell_fs::access::{self, EXECUTE, WRITE};
 use pagewell_fs::{Attributes, Credentials, Error, FileType, Result};

@@ -1,8 +1,7 @@
 //! The byte count that keeps a RAM file system inside its size.
 //!
-//! Problem: memory taken for one client must not grow without end, and a full file system must
-//! refuse a change before it has begun. Rule: every page is charged with the bytes it takes, every
-//! object and every name with a fixed sum for its share of the tables, before the memory is taken.
+//! Rule: before the memory is taken, every page is charged with its bytes, every object and every
+//! name with a fixed sum for its share of the tables.
 //!
 //! Known weaknesses: the fixed sums are estimates. A page that was replaced while a reader held it
 //! is charged once although both copies exist; the fronts bound the readers in flight.

@@ -1,8 +1,7 @@
 //! Setting attributes: first everything that could be refused, then everything at once.
 //!
 //! The order of the effects is that of chown(2), truncate(2), chmod(2), utimensat(2): a change of
-//! owner or data takes away set-user-id, and a mode or times set in the same call have the last
-//! word.
+//! owner or data takes away set-user-id, then come mode and times.
 
 use pagewell_fs::access;
 use pagewell_fs::{Credentials, Error, FileType, Result, SetAttributes, SetTime, Timestamp};

@@ -3,8 +3,8 @@
 //! Directories name their entries by number, not by pointer: a chain of a million nested
 //! directories then needs no recursion to free.
 //!
-//! Inodes and names live in the general allocator, which keeps freed memory. So the table returns
-//! free memory to the system ([`Table::trim_if_due`]) each time that half of the objects have gone.
+//! As the general allocator keeps freed memory, the table returns it to the system
+//! ([`Table::trim_if_due`]) each time that half of the objects have gone.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -73,7 +73,7 @@ impl Table {
     }
 
     /// Returns the memory of removed inodes and names to the system, when it is worth it. To be
-    /// called without locks: it may take some milliseconds.
+    /// called without locks, as it may take milliseconds.
     pub(super) fn trim_if_due(&self) {
         let due = TRIM_REMOVALS_MIN.max(self.count());
         let order = Ordering::Relaxed;

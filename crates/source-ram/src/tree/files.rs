@@ -1,8 +1,7 @@
 //! The content and attributes of one object, under its own lock.
 //!
-//! Extended attributes (xattr(7)) follow tmpfs' rules: `user.` for callers that the mode of the
-//! object lets, on files and directories, and `trusted.` for the superuser. Each is charged to the
-//! quota.
+//! Extended attributes (xattr(7)) follow tmpfs' rules: `user.` for callers that the mode lets, on
+//! files and directories, and `trusted.` for the superuser.
 
 use std::ffi::CStr;
 

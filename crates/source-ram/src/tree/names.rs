@@ -1,8 +1,7 @@
 //! Names: finding, listing, making, removing and moving them.
 //!
-//! A directory without a name is empty and stays so. Each hold is counted under the lock of the
-//! inode, so an unlink sees it or comes first. The call that takes the last name or hold buries the
-//! object.
+//! A directory without a name stays empty. Each hold is counted under the lock of the inode, so an
+//! unlink sees it or comes first. The call that takes the last name or hold buries the object.
 //!
 //! Renames work as rename(2) and renameat2(2). The order of refusals is Linux's: no such name; the
 //! new one exists; a directory into its own sub-tree; over an ancestor; two names of one object
@@ -24,15 +23,15 @@ use crate::permission::{self, MODE_SET_GID, MODE_SET_UID, check_delete, check_mo
 use crate::quota::name_charge;
 use crate::{LINKS_MAX, MODE_BITS, setattr};
 
-/// Entries copied out of a directory under its lock at once: no thread waits long, and a page of a
-/// listing needs the lock once or twice.
+/// Entries copied out of a directory under its lock at once: about a page of a listing, and no long
+/// wait.
 const CHUNK_ENTRIES: usize = 128;
 
 /// Modes of objects made without one.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
 const SYMLINK_MODE: u32 = 0o777;
-/// An exclusive create carries no attributes: no other user gets at the file until they come.
+/// Until an exclusive create's attributes come, no other user gets at the file.
 const EXCLUSIVE_MODE: u32 = 0o600;
 
 /// Longest target of a symbolic link, as on Linux (`PATH_MAX` without the NUL).
@@ -78,8 +77,8 @@ impl Tree {
                     _ => directory.find(name).ok_or(Error::NotFound)?,
                 }
             };
-            // Another thread has just replaced or removed what the name meant: each round follows a
-            // change that was completed.
+            // Another thread has just replaced or removed what the name meant: each round follows
+            // such a change.
             match self.entry_numbered(number) {
                 Err(Error::Stale) => {}
                 found => return found,
@@ -310,8 +309,7 @@ impl Tree {
         Ok((inode, found))
     }
 
-    /// Leaves out an owner or a group that the caller may not give, as other NFS servers do:
-    /// clients send them unasked.
+    /// Leaves out an owner or a group that the caller may not give: clients send them unasked.
     fn newborn(
         &self,
         credentials: &Credentials,
