@@ -1,9 +1,8 @@
 //! The locks of one file, by the rules of POSIX (fcntl(2), "Advisory record locking").
 //!
 //! Each owner has a list of pieces in file order, without overlaps. A new lock replaces what its
-//! owner had there: pieces change kind, split, or join with neighbours of their kind. An owner
-//! never conflicts with itself; between owners a write lock conflicts with everything. Files have
-//! few locks ([`crate::table`]), so searches are linear.
+//! owner had there: pieces change kind, split, or join with neighbours of their kind. Between
+//! owners a write lock conflicts with everything. Files have few locks, so searches are linear.
 
 use std::collections::HashMap;
 

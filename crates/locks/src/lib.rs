@@ -6,8 +6,6 @@
 //!   [`shares`]   DOS share modes
 //!   [`records`]  clients that hold locks, on disk, for the next life of the server
 //! ```
-//!
-//! NLM version 4 asks them for each call.
 
 pub mod file;
 pub mod owner;

@@ -8,8 +8,8 @@
 //!
 //! `state` is the server's NSM state number: odd, larger after each start. A client line has its
 //! address, the server address it called (or `-`), and its name in hexadecimal. The file is
-//! replaced before a client's first lock is granted. Clients stay for a while after their last
-//! lock, so that writes are rare.
+//! replaced before a client's first lock is granted. Clients stay for a while, so that writes are
+//! rare.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
-//! DOS share modes (RFC 1813 section 6.1.4, SHARE): what others may not do with an open file. They
-//! bind only their users.
+//! DOS share modes (RFC 1813 section 6.1.4, SHARE): what others that use them may not do with an
+//! open file.
 //!
 //! The protocol has no restart notices for them; after a restart reclaims come first, as with
 //! locks.

@@ -1,6 +1,6 @@
 //! The locks of all files, the waiting requests, and what happens on unlock.
 //!
-//! Clients may not respond, and a lock granted to a dead one keeps all others out.
+//! A lock granted to a dead client keeps all others out.
 //!
 //! ```text
 //!   LOCK ── free ──────────────────────────────> held
@@ -11,12 +11,12 @@
 //!
 //! Once nothing conflicts with a waiting request, the table grants it and the client is called
 //! back. The client *takes it up* by its reply or by repeating the request, which clients do every
-//! half minute (Linux 30 s) whether they can be called or not. After [`OFFERED_FOR`] without either
-//! the offer is undone, restoring what the owner had. But if the reply to a call-back got lost, the
-//! client may believe that it holds the lock, and keeps it, as any lock of a dead client.
+//! half minute (Linux 30 s). After [`OFFERED_FOR`] without either the offer is undone, restoring
+//! what the owner had. But if the reply to a call-back got lost, the client may believe that it
+//! holds the lock, and keeps it.
 //!
-//! Waiters are served in order. A free lock is granted at once even if others wait for more:
-//! holding it back could make a client wait for itself.
+//! Waiters are served in order. A free lock is granted at once even if others wait for more: else a
+//! client could wait for itself.
 //!
 //! A wait in a circle (A for B, B for A) is refused. The search is bounded and misses long chains.
 //!
@@ -227,8 +227,8 @@ impl<C: Clone> Table<C> {
     /// waits.
     ///
     /// A call-back does not say which request it answers. So while one is in progress for the same
-    /// lock, to which the client did not wait (it has repeated, unlocked and wants it again), a new
-    /// wait gets [`Outcome::Grace`].
+    /// lock, and the client does not wait (it has unlocked and wants it again), a new wait gets
+    /// [`Outcome::Grace`].
     pub fn lock(
         &mut self,
         wish: &Wish,

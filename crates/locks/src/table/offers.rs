@@ -266,8 +266,8 @@ impl<C> Waiter<C> {
     }
 }
 
-/// An owner's pieces during its offer: the offer, but nothing weaker than before. Else a third
-/// owner could come between, and the offer could not be undone.
+/// An owner's pieces during its offer: the offer, but nothing weaker than before, or a third owner
+/// could come between.
 fn offered(wanted: Piece, before: &[Piece]) -> Vec<Piece> {
     let stronger = before
         .iter()
