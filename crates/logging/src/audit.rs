@@ -1,8 +1,8 @@
 //! The file of the audit log.
 //!
-//! A queue of [`LINES_MAX`] leads to a writing thread, so that calls do not wait for this disk. On
-//! errors or a full queue lines are lost: the log says so once, and their number on recovery, as
-//! does the file. A file that was moved away (logrotate(8)) is created anew.
+//! A queue of [`LINES_MAX`] leads to a writing thread. On errors or a full queue lines are lost:
+//! the log says so once, and their number on recovery, as does the file. A file that was moved away
+//! (logrotate(8)) is created anew.
 //!
 //! Weakness: a change may be answered before its line is on disk.
 

@@ -1,14 +1,13 @@
 //! Where the log goes, and in which form.
 //!
-//! Crates log with the macros of `tracing` and do not know this one. A program first calls
-//! [`start`]: `pagewell: MESSAGE` to standard error; long-running commands then call [`configure`].
-//! For users: `docs/LOGGING.md`.
+//! Crates log with the macros of `tracing`. A program first calls [`start`]: `pagewell: MESSAGE` to
+//! standard error; long-running commands then call [`configure`]. For users: `docs/LOGGING.md`.
 //!
 //! An event has a complete message for people, and fields, with those of its spans, for programs
 //! (JSON and the journal). Events that clients can cause have a field `limit`, their subject; see
 //! [`limiter`].
 //!
-//! Weakness: the causing thread formats and writes. A reader of the log that stalls costs it
+//! Weakness: the causing thread formats and writes. A stalled reader of the log costs it
 //! [`output::WAIT`] once; then lines are lost and counted.
 
 pub mod audit;

@@ -1,9 +1,8 @@
 //! Keeps clients from filling the log.
 //!
-//! Refused clients repeat, bad disks fail many calls, and there may be a million clients. For each
-//! call site [`LINES_MAX`] lines are written in a [`PERIOD`], at most [`LINES_OF_SUBJECT_MAX`]
-//! about one subject; the next line says how many were hidden. Memory is bounded, as only subjects
-//! with a written line are kept.
+//! For each call site [`LINES_MAX`] lines are written in a [`PERIOD`], at most
+//! [`LINES_OF_SUBJECT_MAX`] about one subject; the next line says how many were hidden. Only
+//! subjects with a written line are kept.
 //!
 //! Weakness: more than [`LINES_MAX`] subjects in a period hide later ones, which only counters
 //! show.
