@@ -1,8 +1,7 @@
 //! Capabilities: what is left of root.
 //!
-//! Dropped capabilities leave every set of the calling thread, so that neither the process nor a
-//! child regains them. The bounding set needs `CAP_SETPCAP`; without it `no_new_privs` does the
-//! same.
+//! Dropped capabilities leave every set of the calling thread, so that no child regains them. The
+//! bounding set needs `CAP_SETPCAP`; without it `no_new_privs` does the same.
 
 use rustix::fs::{self, AtFlags};
 use rustix::io::Errno;

@@ -1,8 +1,8 @@
 //! Paths and TCP ports that the process may use (Landlock).
 //!
-//! Only what is below a path of the plan can be opened, created, removed, renamed or executed. A
-//! rule belongs to the object at the path now. Older kernels enforce what they know. `/proc` and
-//! `/sys` drop objects, and their rules, when memory is short, so those with rules stay open.
+//! Only what is below a path of the plan can be used. A rule belongs to the object at the path now.
+//! Older kernels enforce what they know. `/proc` and `/sys` drop objects, and their rules, when
+//! memory is short, so those stay open.
 //!
 //! Objects opened by handle may have no path. The kernel then judges the top of the mount that
 //! opened them: the export, if it has a private mount. Kernels with erratum 3 (before Linux 6.19,

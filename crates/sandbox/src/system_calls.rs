@@ -1,12 +1,11 @@
 //! System calls that a server never makes, refused by seccomp: other programs and processes,
 //! mounts, name spaces, rarely used calls with a history of defects.
 //!
-//! The filter lists what it refuses: the C library and the allocator change their calls with each
-//! version, and an update would break a filter that lists what it allows, though that would leave
-//! an attacker less. Refused calls fail with `EPERM`. `clone3` fails with `ENOSYS`, as a filter
-//! cannot read its flags; the C library then uses `clone`, which the filter allows for threads
-//! only. Sockets may be IP, Unix and netlink (for resolvers). The kernel skips the filter for calls
-//! that are always allowed.
+//! The filter lists what it refuses: an update of the C library or the allocator would break one
+//! that lists what it allows, though that would leave an attacker less. Refused calls fail with
+//! `EPERM`. `clone3` fails with `ENOSYS`, as a filter cannot read its flags; the C library then
+//! uses `clone`, which the filter allows for threads only. Sockets may be IP, Unix and netlink (for
+//! resolvers). The kernel skips the filter for calls that are always allowed.
 //!
 //! Weakness: operations of io_uring are no system calls.
 
