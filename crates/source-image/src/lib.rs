@@ -34,15 +34,14 @@
 //! file system writes uncommitted data.
 //!
 //! **Times.** Written bytes stay in memory for a while, so the times of the file below do not show
-//! when the image was written; and a client may get the earlier attributes (`wcc_data`, RFC 1813
-//! section 2.6) only when no other change came between. So `Changes` keeps the times from the
-//! opening on. Each change moves them forward, by at least a nanosecond, *after* the bytes are in
-//! memory: a reader of the new time finds the new bytes. A counter tells whether a change was
-//! alone.
+//! when the image was written. So `Changes` keeps the times from the opening on. Each change moves
+//! them forward, by at least a nanosecond, *after* the bytes are in memory: a reader of the new
+//! time finds the new bytes. A counter tells whether a change was alone, as `wcc_data` requires
+//! (RFC 1813 section 2.6).
 //!
 //! **Known weaknesses.** No other program may change the image while it is open: its writes may be
 //! unseen or overwritten with older data. A part truncated later is an I/O error. Times set by
-//! clients end with the program; the next one shows those of the file below.
+//! clients end with the program.
 
 mod origin;
 
@@ -315,7 +314,6 @@ impl FileSystem for ImageFileSystem {
             });
         }
         // A stable write waits for the device.
-        // A stable write waits for the device.
         Error::WouldBlock.unless(call.may_block || stability == Stability::Unstable)?;
         let mut changed = 0;
         let written = self.bytes.write(offset, data, call.may_block, &mut changed);
@@ -483,7 +481,6 @@ fn unchanged(attributes: Attributes) -> Change {
 }
 
 /// Allows the lengths that a block device takes.
-/// Allows the lengths that a block device takes.
 fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -> Result<()> {
     let Some(wanted) = wanted else {
         return Ok(());
@@ -493,7 +490,6 @@ fn check_length(call: &Call<'_>, attributes: &Attributes, wanted: Option<u64>) -
     Error::Invalid.unless(wanted == 0 || wanted == attributes.size)
 }
 
-/// Mode and owner are those of the origin: only these can be set.
 /// Mode and owner are those of the origin: only these can be set.
 fn check_permissions(attributes: &Attributes, request: &SetAttributes) -> Result<()> {
     let same = |wanted: Option<u32>, is: u32| wanted.is_none_or(|wanted| wanted == is);

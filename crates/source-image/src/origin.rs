@@ -31,7 +31,6 @@ pub struct Origin {
     pub(super) uid: u32,
     pub(super) gid: u32,
     /// Bytes of storage.
-    /// Bytes of storage.
     pub(super) used: u64,
     pub(super) times: Times,
 }
