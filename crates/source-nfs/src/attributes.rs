@@ -219,7 +219,7 @@ impl Consistency {
         self.in_flight > 0
     }
 
-    /// Whether only answers on their way will show whose the last reported state is.
+    /// Whether it is open whose the last reported state is.
     pub(super) fn is_undecided(&self) -> bool {
         let is_reported = self.loose.is_empty() && !self.lacks_before && !self.lacks_after;
         self.is_changing() && !(is_reported && self.seen.iter().all(|seen| self.explains(seen)))
@@ -382,7 +382,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp after the begin or the end of one change of ours.
+    /// The stamp after one begin or end of a change of ours.
     pub(super) fn next(self) -> Self {
         Self {
             own_changes: self.own_changes + 1,
@@ -448,7 +448,7 @@ impl Length {
         !self.is_dirty() && self.server < self.uncommitted_end
     }
 
-    /// For [`Self::cleaned`] and [`Self::committed`], once what was written until now is there.
+    /// For [`Self::cleaned`] and [`Self::committed`].
     pub(super) fn writes(&self) -> u64 {
         self.writes
     }
@@ -468,7 +468,7 @@ impl Length {
         }
     }
 
-    /// The length was set at the server. What was behind it does not come back.
+    /// The length was set at the server.
     pub(super) fn cut(&mut self, size: u64) {
         self.server = size;
         self.uncommitted_end = self.uncommitted_end.min(size);

@@ -1,7 +1,7 @@
 //! What all calls to the server have in common.
 //!
-//! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles: without end, or
-//! on a soft mount for the time of its patience.
+//! A server that is not ready (JUKEBOX) is asked again, after a pause that doubles, on a soft mount
+//! for the time of its patience.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -137,7 +137,7 @@ impl Calls {
         self.moments.now()
     }
 
-    /// No call is repeated any more, and every call ends.
+    /// Ends all calls.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
         self.client.stop();
@@ -152,7 +152,7 @@ impl Calls {
         self.options.credential(user)
     }
 
-    /// How long a server that is not ready is asked.
+    /// How long to ask a server that is not ready.
     pub(super) fn patience(&self) -> Patience {
         let until = || Instant::now() + self.options.soft_time();
         Patience::new(self.options.soft.then(until))

@@ -87,7 +87,7 @@ impl Data {
         self.remote.transfer_bytes()
     }
 
-    /// Every call ends, and none is made any more.
+    /// Ends all calls.
     pub(super) fn end(&self) {
         self.remote.end();
     }
@@ -155,7 +155,7 @@ impl Data {
         })
     }
 
-    /// Counts a reader, and has data read for the caller from here on. `None`: nothing to read.
+    /// Counts a reader. `None`: nothing to read.
     fn begin_read<'a>(
         &self,
         call: &Call<'_>,
@@ -276,7 +276,7 @@ impl Data {
         pagewell_fs::verifier::after(self.verifier, losses)
     }
 
-    /// Waits until all of a file is on the server's stable storage.
+    /// Waits until all of a file is safe at the server.
     pub(super) fn make_safe(&self, node: &Node) -> Result<()> {
         let writes = node.lock().length().writes();
         if let Some(object) = node.object() {
@@ -341,15 +341,13 @@ impl Data {
         Ok(())
     }
 
-    /// Discards what is behind the end of a file whose length was set. The caller holds the data
-    /// alone.
+    /// Discards what is behind a set length. The caller holds the data alone.
     pub(super) fn cut_off(&self, node: &Node, size: u64) {
         node.lock().cut(size, self.objects.calls().now());
         discard(node, size);
     }
 
-    /// [`pagewell_fs::FileSystem::attributes`], after all is written, so that times and lengths
-    /// will stay.
+    /// [`pagewell_fs::FileSystem::attributes`], after all is written.
     pub(super) fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
         let node = self.objects.node(id);
         if self.is_dirty(&node) {

@@ -62,7 +62,7 @@ impl NfsFileSystem {
         self.data.store()
     }
 
-    /// The costs of its calls, by number of the procedure.
+    /// The costs of its calls, by procedure.
     #[must_use]
     pub fn statistics_of_calls(&self) -> Vec<ProcedureStatistics> {
         self.objects.calls().client().statistics().procedures()

@@ -45,8 +45,7 @@ use super::pages::{Listed, Listings, Page, Spot};
 /// Of one call: enough for millions of names.
 const PAGES_MAX: usize = 1 << 16;
 const PAGE_BYTES_MAX: u32 = 1 << 20;
-/// What cookies of our own begin with ("Page"); the position follows. Offsets of programs are
-/// signed.
+/// Cookies of our own: "Page" and the position, positive as programs' offsets.
 const OWN_COOKIE: u64 = 0x5061_6765 << 32;
 /// A listing that goes on within this time shows attributes of its page.
 const ONE_LOOK: Duration = Duration::from_secs(1);
@@ -173,8 +172,8 @@ impl Lister {
         true
     }
 
-    /// Asks for the page after `cookie`, at `position` in the listing if known, and keeps it,
-    /// unless the directory has changed since.
+    /// Asks for the page after `cookie`, at `position` if known, and keeps it, unless the directory
+    /// has changed.
     fn ask_page(
         &self,
         call: &Call<'_>,
@@ -225,7 +224,7 @@ impl Lister {
         }
     }
 
-    /// Asks for a whole directory at once: with attributes, and when these are too much, without.
+    /// Asks for a whole directory at once, without attributes when these are too much.
     fn ask_whole(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<Arc<Page>> {
         let before = node.stamp();
         let has_plus = !self.lacks_plus.load(Ordering::Relaxed);

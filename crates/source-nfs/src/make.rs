@@ -118,7 +118,7 @@ impl Maker {
 
     /// [`pagewell_fs::FileSystem::create`].
     ///
-    /// Length is set apart from the rest: of an existing file the cache must know.
+    /// Length is set apart: of an existing file the cache must know.
     pub(super) fn create(
         &self,
         call: &Call<'_>,
@@ -154,7 +154,7 @@ impl Maker {
         self.dress(call, created, request)
     }
 
-    /// Makes a file that must not exist, with a verifier, so that a repeated call finds its own.
+    /// Makes a file that must not exist, with a verifier.
     fn create_new(
         &self,
         call: &Call<'_>,
@@ -460,8 +460,7 @@ impl Maker {
     }
 }
 
-/// The answer to LINK. A server that reads the arguments as those of SYMLINK refuses them with the
-/// shorter body of SYMLINK: it makes no links.
+/// The answer to LINK. A server that makes no links may refuse it with the shorter body of SYMLINK.
 fn decode_link(decoder: &mut Decoder<'_>) -> xdr::Result<LinkReply> {
     let is_short = decoder.remaining() < LINK_FAILURE_BYTES_MIN;
     let reply: LinkReply = whole(decoder)?;

@@ -53,7 +53,7 @@ struct Volume {
 }
 
 impl NfsFileSystem {
-    /// Mounts an export. Its data goes through `cache`, which others may share.
+    /// Mounts an export. Its data goes through `cache`.
     ///
     /// # Errors
     /// The export, and why: the server is unreachable, or refuses.
@@ -163,7 +163,7 @@ fn open_options(mut options: OpenOptions, read_ahead: ReadAhead, read_bytes: u32
     options
 }
 
-/// Bytes of a transfer: those asked for, else many, as far as the server takes them.
+/// Bytes of a transfer: those asked for, else many.
 fn transfer(asked: Option<u32>, most: u32, preferred: u32) -> u32 {
     let most = if most == 0 { preferred } else { most };
     let wanted = asked.unwrap_or(TRANSFER_BYTES_MAX);
@@ -173,7 +173,7 @@ fn transfer(asked: Option<u32>, most: u32, preferred: u32) -> u32 {
     agreed - agreed % TRANSFER_BYTES_MIN
 }
 
-/// Asks what an export is, and how long its server takes to answer.
+/// Asks what an export is, and times the answers.
 struct Asking<'a> {
     client: &'a Client,
     credential: EncodedCredential,

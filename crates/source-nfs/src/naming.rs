@@ -87,7 +87,7 @@ pub(super) fn operation<'a>(directory: &'a FileId, name: &'a [u8]) -> DirectoryO
 impl Namespace {
     /// Makes a call that changes names of one directory. `wcc` finds the directory's states in the
     /// answer. Returns the answer, the directory's change, and its stamp then, unless other changes
-    /// of ours were on their way: their order is unknown.
+    /// of ours were on their way.
     pub(super) fn change_names<T, F: Default>(
         &self,
         call: &Call<'_>,

@@ -381,7 +381,7 @@ impl State {
         self.own_changes == quiet.own_changes
     }
 
-    /// What is left of an open directory without a name: the server knows nothing of it.
+    /// What is left of an open directory without a name.
     pub(super) fn remains(&self) -> Option<Attributes> {
         let (attributes, _) = self.believed.filter(|_| self.is_removed)?;
         attributes.file_type.is_directory().then_some(Attributes {
@@ -419,7 +419,7 @@ impl State {
         }
     }
 
-    /// A program has opened it. Whether no other client has changed it since the last open.
+    /// A program has opened it. Whether only we have changed it since the last open.
     pub(super) fn open(&mut self) -> bool {
         self.opens += 1;
         self.changes_at_open.replace(self.changes) == Some(self.changes)
@@ -443,7 +443,7 @@ impl State {
         self.is_removed |= self.is_directory() && self.opens > 0;
     }
 
-    /// Its last name is gone, and the server has none of it: unwritten data is dropped.
+    /// Its last name is gone: unwritten data is dropped.
     pub(super) fn was_removed(&mut self) {
         self.is_removed = true;
         self.uncommitted = None;
@@ -491,8 +491,7 @@ impl State {
         self.doubt();
     }
 
-    /// Whether data may be read again for a write, after this many refused users: no user reads
-    /// now.
+    /// Whether data may be read again for a write, after this many refused users.
     pub(super) fn may_read_for_a_write(&self, refusals: usize) -> bool {
         self.readers == 0 && self.writer.is_some() && self.reads_for(refusals).is_some()
     }
@@ -602,7 +601,7 @@ impl State {
         }
     }
 
-    /// The handle now is that of another symbolic link.
+    /// The handle is another link's.
     pub(super) fn forget_link(&mut self) {
         self.link = None;
     }
@@ -611,8 +610,8 @@ impl State {
         self.maker = Some((credentials.uid, attributes.uid));
     }
 
-    /// Whether a user made it here: it is that user's own even where the server knows the user by
-    /// another number (root squash).
+    /// Whether a user made it here, and so owns it even where the server knows the user by another
+    /// number (root squash).
     pub(super) fn is_made_by(&self, credentials: &Credentials, attributes: &Attributes) -> bool {
         self.maker == Some((credentials.uid, attributes.uid))
     }

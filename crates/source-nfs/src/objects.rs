@@ -264,8 +264,7 @@ impl Objects {
         work()
     }
 
-    /// Forgets what was known of the root under its last handle, and learns its file system's
-    /// number.
+    /// Forgets the root under its last handle, and learns its file system's number.
     fn begin_anew(&self, call: &Call<'_>) -> Result<()> {
         let node = self.node(self.root.id());
         let mut state = node.lock();
@@ -300,11 +299,10 @@ pub(super) struct Files {
     /// Since the allocator gave memory back.
     forgotten: AtomicUsize,
     next_number: AtomicU64,
-    /// Nodes of handles that mean other objects now, while some of their data is in memory: it is
-    /// still to be sent.
+    /// Nodes of handles that mean other objects now, while they have data to send.
     replaced: Mutex<Vec<Arc<Node>>>,
-    /// Those with an unreported error, at most [`FAILED_MAX`]: the error of another is reported as
-    /// long as its file is remembered.
+    /// Those with an unreported error, at most [`FAILED_MAX`]: others' are reported as long as
+    /// their file is remembered.
     failed: Mutex<HashMap<u64, Arc<Node>>>,
 }
 

@@ -28,11 +28,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 const ID_MAX: u32 = u32::MAX - 1;
 /// Longest injected round trip.
 const DELAY_MAX: Duration = Duration::from_secs(10);
-/// How long a file must be unchanged for its pages to be kept on a disk: longer than any tick of a
-/// server's clock, and than clocks of machines usually differ.
+/// How long a file must be unchanged for its pages to be kept on a disk: longer than ticks of
+/// servers' clocks, and than clocks usually differ.
 const KEPT_AFTER: Duration = Duration::from_secs(60);
 
-/// The options: their forms, with placeholders in capitals, and what they do.
+/// The options and what they do.
 pub const OPTIONS: [(&str, &str); 14] = [
     (
         "port=N, mountport=N",

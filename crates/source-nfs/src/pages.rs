@@ -57,8 +57,7 @@ pub(super) struct Page {
     pub after: u64,
     /// Entries of the listing before it, if known.
     pub position: Option<usize>,
-    /// The server's cookie of its last entry, even of one that cannot be shown; of a last page that
-    /// of the request.
+    /// The server's cookie of its last entry, shown or not; of a last page that of the request.
     pub next: u64,
     pub entries: Vec<Listed>,
     /// In memory.

@@ -66,7 +66,7 @@ impl Remover {
         Ok(change)
     }
 
-    /// The object of a name that is to go: looked up when it matters, which is when files are open.
+    /// The object of a name that is to go, looked up when files are open.
     fn target(
         &self,
         call: &Call<'_>,
@@ -127,7 +127,7 @@ impl Remover {
         Err(Error::Exists)
     }
 
-    /// Gives a hidden object its name back: what was to take the name did not come.
+    /// Gives a hidden object its name back.
     fn show_again(&self, call: &Call<'_>, directory: &Arc<Node>, name: &[u8], hidden: &Arc<Node>) {
         let Some(silly) = hidden.lock().take_hidden() else {
             return;
@@ -143,8 +143,7 @@ impl Remover {
         }
     }
 
-    /// Keeps a hidden name until the last close, which may have come meanwhile and found nothing to
-    /// remove.
+    /// Keeps a hidden name until the last close, which may have come meanwhile.
     fn keep_hidden(&self, node: &Arc<Node>, silly: Box<Silly>) {
         let mut state = node.lock();
         if state.opens() > 0 {

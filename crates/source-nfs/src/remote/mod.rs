@@ -161,7 +161,7 @@ impl Remote {
         (self.read_bytes, self.write_bytes)
     }
 
-    /// Every call ends, and none is made any more.
+    /// Ends all calls.
     pub(super) fn end(&self) {
         self.calls.end();
         if let Some(timer) = self.deferred.get() {
@@ -169,7 +169,7 @@ impl Remote {
         }
     }
 
-    /// Does `work` after `pause`. Without a thread it drops `work`, which ends the request.
+    /// Does `work` after `pause`; drops it, which ends the request, without a thread.
     fn after(self: &Arc<Self>, pause: Duration, work: impl FnOnce(&Arc<Self>) + Send + 'static) {
         let timer = self.deferred.get().or_else(|| {
             let panicked = || PANICS.add(1);
