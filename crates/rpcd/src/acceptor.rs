@@ -35,7 +35,7 @@ use crate::share::{Address, Shares};
 /// A connection with a call this recent is busy.
 const IDLE_MIN: Duration = Duration::from_secs(5);
 
-/// A newcomer's wait for an idle connection to close.
+/// A newcomer's wait for an idle connection.
 const LEAVE_WITHIN: Duration = Duration::from_millis(50);
 
 /// Between two checks for the slot.
@@ -44,7 +44,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1);
 /// From one listener in a row.
 const ACCEPTS_MAX: usize = 64;
 
-/// After a failed accept: descriptors may be free again.
+/// After a failed accept.
 const REFUSED_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 50_000_000,

@@ -91,7 +91,7 @@ pub struct WaitingCall<P> {
 }
 
 impl<P> WaitingCall<P> {
-    /// For the connection: the longer of record and reply, and the memory of a listing.
+    /// The longer of record and reply, and the memory of a listing.
     pub fn charged_bytes(&self, length: usize) -> (usize, usize) {
         let class = &self.class;
         (length.max(class.reply_bytes_max), class.listing_bytes_max)
@@ -183,7 +183,7 @@ pub fn credentials_of(call: &Call<'_>) -> Option<Credentials> {
     }
 }
 
-/// Ignores bytes behind them, which some clients send, as other servers do.
+/// Ignores bytes behind them, which some clients send.
 pub fn decode<'a, T: Decode<'a>>(mut arguments: Decoder<'a>) -> Result<T, Refusal> {
     Ok(T::decode(&mut arguments)?)
 }

@@ -253,7 +253,7 @@ impl Connection {
         self.ending.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the reader may take another call.
+    /// Whether another call may be taken.
     pub fn may_read(&self) -> bool {
         // If the total stopped the reader, the next reply to leave wakes it.
         let replies = self.unsent_bytes() + self.reply_bytes.load(Ordering::SeqCst);

@@ -274,7 +274,7 @@ impl<P: Program> Dispatcher<P> {
         }
     }
 
-    /// Gives the call back untouched if its object is stalled and it may wait.
+    /// Gives the call back if its object is stalled and it may wait.
     fn answer_waiting(&self, job: Job<P::Pending>, may_wait: bool) -> Option<Job<P::Pending>> {
         let (connection, state) = (&job.charge.connection, &job.state);
         if self.is_abandoned(connection, &state.pending) {
@@ -300,8 +300,8 @@ impl<P: Program> Dispatcher<P> {
         job.charge.answer();
         self.settle(connection, state, batch.length());
         let is_answered = was_done && !batch.is_empty();
-        // `finish` comes before the client can act on the reply, `sent` when its place in the
-        // stream is known.
+        // `finish` comes before the client acts on the reply, `sent` when its place in the stream
+        // is known.
         let reply = is_answered.then(|| batch.body(mark));
         self.program.finish(&state.pending, reply);
         connection.send(&mut batch);

@@ -26,7 +26,7 @@ use crate::usage::ExportLabel;
 pub enum Later {
     /// The batch has the reply "try later".
     Said,
-    /// The protocol cannot: a client whose connection closes tries again.
+    /// The protocol cannot: the connection closes.
     Unsayable,
     /// It answers the call, which may wait.
     Answered,
@@ -65,7 +65,7 @@ pub trait Program: Send + Sync + Sized + 'static {
     fn label_of(&self, export: u32, address: IpAddr) -> ExportLabel;
 
     /// Answers a call, unless it would block; then nothing has happened, except the beginning of a
-    /// write. It may block unless `received` is given.
+    /// write. May block without `received`.
     fn answer(
         &self,
         request: &Request<'_>,

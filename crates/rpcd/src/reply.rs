@@ -91,8 +91,7 @@ impl Batch {
         Mark(self.bytes.len())
     }
 
-    /// Begins a reply in [`Batch::bytes`] with space for the record marker; [`Batch::end`] or
-    /// [`Batch::end_with`] ends it.
+    /// Begins a reply in [`Batch::bytes`]; [`Batch::end`] or [`Batch::end_with`] ends it.
     pub fn begin(&mut self) -> Mark {
         let mark = self.mark();
         // Behind a payload the block is new and must not grow word by word.
@@ -507,7 +506,7 @@ fn send_memory(
     send_ranges(socket, &ranges[..count], count < pieces.len())
 }
 
-/// Replaces a truncated file, or one that cannot be sent in place: its bytes, then zeros up to the
+/// For a file that cannot be sent in place, or is truncated: its bytes, then zeros up to the
 /// promised length.
 fn fallen_back(bytes: Vec<u8>) -> Piece {
     Piece::Bytes(bytes)

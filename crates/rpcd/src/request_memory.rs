@@ -306,7 +306,7 @@ impl Lease {
         !state.has_room_for(self.export, state.by_address.left())
     }
 
-    /// Whether it waits for its export's storage rather than for arriving records.
+    /// Whether it waits for its export's storage.
     pub fn waits_for_storage(&self) -> bool {
         let state = self.memory.state.lock();
         let much = state.by_address.left().max(self.memory.limit / 8);

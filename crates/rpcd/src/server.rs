@@ -22,8 +22,7 @@ use crate::receive::receiver::Shared;
 use crate::request_memory::{REQUEST_BYTES_MAX, RequestBudget};
 use crate::share::Shares;
 
-/// From a reply of 64 KiB to the next call of a client here or in its rack; twice the time to wake
-/// a thread.
+/// From a reply of 64 KiB to the next call of a near client; twice the time to wake a thread.
 pub const POLL_FOR: Duration = Duration::from_micros(100);
 
 /// Then a thread is abandoned.

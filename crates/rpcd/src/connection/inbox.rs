@@ -52,7 +52,7 @@ impl Inbox {
 
     /// Interrupts the reader's wait.
     pub fn ring(&self) {
-        // Fails only when the count is full, and then the event is set.
+        // Fails only when the event is set.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 

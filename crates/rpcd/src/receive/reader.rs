@@ -70,7 +70,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// Between two checks for stalled connections.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Looking for events takes under a microsecond; this much means a lost processor.
+/// Looking for events takes under a microsecond.
 const INTERRUPTED_AFTER: Duration = Duration::from_micros(20);
 
 /// Among the connections' numbers.

@@ -25,7 +25,7 @@ use crate::share::Address;
 /// Larger records get memory of their own, which a waiting call keeps.
 const SMALL_RECORD_BYTES_MAX: usize = 12 << 10;
 
-/// While large records come: received behind each, for the next head.
+/// Received behind each large record, for the next head.
 const HEAD_BYTES: usize = 4 << 10;
 
 const RECEIVES_PER_TURN: usize = 4;
