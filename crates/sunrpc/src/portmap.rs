@@ -84,7 +84,7 @@ impl Client {
     }
 
     /// Registers `program` at `port` of [`PROTOCOL_TCP`] or [`PROTOCOL_UDP`] (SET). False when the
-    /// mapping exists, for example another program's, or registrations are refused.
+    /// mapping exists or is refused.
     pub fn register(
         &mut self,
         program: u32,
@@ -101,8 +101,7 @@ impl Client {
         self.call(Procedure::Set, &mapping, |results| results.bool())
     }
 
-    /// Removes all mappings of a program and version (UNSET). rpcbind answers true also without
-    /// any.
+    /// Removes all mappings of a program and version (UNSET); true also without any.
     pub fn unregister(&mut self, program: u32, version: u32) -> Result<bool, Error> {
         let mapping = Mapping::of_tcp(program, version);
         self.call(Procedure::Unset, &mapping, |results| results.bool())

@@ -6,7 +6,7 @@
 //!    \______ filled in by the client ______/ \________ encoded by `Outgoing::new` ____/ borrowed
 //! ```
 //!
-//! **Borrowed memory.** Data of WRITE and READ travels between socket and caller's memory without a
+//! **Borrowed memory.** WRITE and READ data travels between socket and caller's memory without a
 //! copy. The maker of a [`DataSegments`] or a [`Sink`] promises that the memory stays, without
 //! other accesses, *until the completion of the call has been called*. The client does not touch it
 //! afterwards:

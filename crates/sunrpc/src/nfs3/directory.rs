@@ -1,9 +1,8 @@
 //! READDIR and READDIRPLUS (RFC 1813 sections 3.3.16 and 3.3.17).
 //!
-//! A server writes a list entry by entry: [`ReaddirOk::encode_head`],
-//! [`encode_item`](crate::xdr::encode_item) for each entry that fits, [`ReaddirOk::encode_tail`];
-//! the two results differ only in their entries. READDIR's `count` and READDIRPLUS's `maxcount`
-//! bound the whole, with [`TAIL_SIZE`].
+//! A server writes a list by [`ReaddirOk::encode_head`], [`encode_item`](crate::xdr::encode_item)
+//! for each entry that fits, [`ReaddirOk::encode_tail`]. READDIR's `count` and READDIRPLUS's
+//! `maxcount` bound the whole, with [`TAIL_SIZE`].
 
 use super::{FileAttributes, Handle, NAME_BYTES_MAX, Reply, Verifier};
 use crate::xdr::{Encode, Encoder, List, encode_list_end, padded, xdr_structure};

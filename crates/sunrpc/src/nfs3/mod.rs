@@ -184,8 +184,7 @@ impl<'a, F: Decode<'a>> Decode<'a> for Failure<F> {
 /// Lenient decoding of replies.
 pub trait DecodeReply<'a>: Sized {
     /// Accepts a failure by its status alone: some servers end with it, write another procedure's
-    /// body behind it, or have a status of their own ([`Status::ServerFault`]). An unreadable body
-    /// counts as absent.
+    /// body behind it, or have a status of their own ([`Status::ServerFault`]).
     fn decode_reply(decoder: &mut Decoder<'a>) -> Result<Self>;
 }
 
