@@ -81,7 +81,7 @@ pub struct Unwrapped {
     pub device: Arc<dyn Device>,
     /// The wrappings, the outermost first.
     pub layers: Vec<Layer>,
-    /// What is wrong with parts of them, in words that can follow "it".
+    /// What is wrong with them, in words that can follow "it".
     pub troubles: Vec<String>,
 }
 
@@ -143,7 +143,7 @@ pub fn unwrap_sheet(
     })
 }
 
-/// Decoders read what strangers made; one that panics has left nothing that is used again.
+/// A decoder that panics has left nothing that is used again.
 fn guarded(name: String, work: impl FnOnce() -> Result<Unwrapped>) -> Result<Unwrapped> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         completion_panicked();

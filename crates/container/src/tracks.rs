@@ -244,7 +244,7 @@ impl Opened {
         })
     }
 
-    /// The disc, with the other tracks of data; those with a volume are no news where this one was
+    /// The disc, with the other tracks of data; those with a volume are said unless this one was
     /// named.
     fn inside(
         &self,

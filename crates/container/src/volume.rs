@@ -49,8 +49,7 @@ pub(crate) fn sectors(descriptor: &[u8]) -> Option<u64> {
 }
 
 /// Whether a sector of this number, of which at least [`ROOT_BYTES`] are given, begins a directory:
-/// its first record is a directory's, with this number and the name of itself (ECMA-119 clause
-/// 6.8.2.2).
+/// its first record is that of itself (ECMA-119 clause 6.8.2.2).
 #[must_use]
 pub fn is_root(sector: &[u8], number: u64) -> bool {
     let Some(record) = sector.get(..ROOT_BYTES) else {

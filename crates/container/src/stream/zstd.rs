@@ -245,8 +245,8 @@ fn next_frame(source: &mut Source) -> io::Result<Option<Header>> {
     }
 }
 
-/// Goes behind the blocks of the frame at which the source stands (RFC 8878, 3.1.1.2), or behind so
-/// many; the frame up to there, and an error that ends it.
+/// Goes behind the blocks of a frame (RFC 8878, 3.1.1.2), or behind so many; the frame up to there,
+/// and an error that ends it.
 fn pass_blocks(source: &mut Source, header: Header, blocks_max: u64) -> (Frame, io::Result<()>) {
     let at = source.position();
     let mut frame = Frame {
