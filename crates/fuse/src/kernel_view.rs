@@ -35,12 +35,12 @@ impl KernelView {
         self.coherence.attributes >= UNLIMITED && self.coherence.names >= UNLIMITED
     }
 
-    /// Whether nothing in the source ever changes, so that opening and closing mean nothing.
+    /// Whether nothing in the source ever changes.
     pub(crate) fn is_immutable(&self) -> bool {
         self.is_private() && self.source_is_read_only
     }
 
-    /// Whether the kernel shows, and judges by, another owner or permissions than the source's.
+    /// Whether the kernel has another owner or permissions than the source's.
     pub(crate) fn hides_owners(&self) -> bool {
         self.appearance != Appearance::default()
     }

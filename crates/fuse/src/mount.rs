@@ -175,8 +175,8 @@ fn read_further_ahead(place: &Path) {
 }
 
 impl Mounted {
-    /// Unmounts it where it is now, also when its directory was renamed. With `lazy` it leaves its
-    /// place at once, and ends with the last program that uses it.
+    /// Unmounts it where it is now. With `lazy` it leaves its place at once, and ends with the last
+    /// program that uses it.
     ///
     /// # Errors
     ///
@@ -195,8 +195,7 @@ impl Mounted {
         &self.attached.place
     }
 
-    /// Whether it is unmounted and no program uses it. Requests of ended programs may still be in
-    /// work.
+    /// Whether it is unmounted and no program uses it. Some requests may still be in work.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.front.device().has_ended()

@@ -60,8 +60,7 @@ pub fn mounted_on(place: &Path) -> Option<Entry> {
     entries(&mountinfo()).rfind(|entry| entry.place == place)
 }
 
-/// Where a device is mounted: on `place` if it is there, of several. The directory may have been
-/// renamed since.
+/// Where a device is mounted: of several places on `place` if it is there.
 pub(crate) fn place_of(device: &str, place: &Path) -> Option<PathBuf> {
     let list = mountinfo();
     let places = || {

@@ -78,8 +78,7 @@ impl Opening {
         Target::new(node.0, file)
     }
 
-    /// Ends the use of a file. The caller drops the answer, which may wait: the object may have
-    /// lost its name meanwhile.
+    /// Ends the use of a file. The caller drops the answer, which may wait.
     pub(crate) fn release(&self, handle: FileHandle) -> Option<Arc<OpenFile>> {
         self.files.remove(handle.0)
     }

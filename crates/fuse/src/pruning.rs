@@ -82,8 +82,8 @@ impl Pruning {
         }
     }
 
-    /// What the kernel may forget of a part. Not files with uncommitted writes: with the node the
-    /// verifier would go that shows their loss.
+    /// What the kernel may forget of a part: not files with uncommitted writes, as their verifier
+    /// would go with the node.
     pub(crate) fn prunable(&self, part: usize) -> Vec<u64> {
         let mut numbers = self.nodes.part(part);
         numbers.retain(|number| !self.writing.has_uncommitted(*number));
