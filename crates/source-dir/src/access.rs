@@ -265,7 +265,7 @@ impl<'a> Judge<'a> {
         }
         self.access.become_server()?;
         let has = has_list(object, ACCESS_LIST)?;
-        // Within the clock's grain a new list may not move the time.
+        // Within the clock's grain the time may stay.
         if is_settled((changed, changed), Timestamp::now()) {
             object.remember_acl(changed, has);
         }

@@ -105,7 +105,7 @@ impl Attributes {
     pub(super) fn apply(&self, judge: &Judge<'_>, wanted: &SetAttributes) -> Result<()> {
         let (object, caller) = (judge.object(), judge.caller());
         self.objects.access().become_caller(caller)?;
-        // Also to the same owner: that clears set-user-id, which clients leave to the server.
+        // Also to the same owner: that clears set-user-id.
         if wanted.uid.is_some() || wanted.gid.is_some() {
             change_owner(object, wanted.uid, wanted.gid)?;
         }

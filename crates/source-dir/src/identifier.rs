@@ -20,8 +20,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// What fits into a handle of the server, and no more than earlier versions issued: handles stay
-/// valid.
+/// What fits into a handle, and no more than earlier versions issued: handles stay valid.
 const ID_BYTES_MAX: usize = 48;
 pub(super) const HANDLE_TAG: u8 = 1;
 pub(super) const HINT_TAG: u8 = 2;

@@ -109,8 +109,7 @@ impl Listings {
         let mut listing = self.listing_at(&directory, &status, cookie, memory)?;
         let detail = with_attributes.then_some(memory);
         let end = self.list(call, &directory, &mut listing, detail, visit)?;
-        // For kept names, the times from before: with later ones a client would take the names for
-        // those of a later state.
+        // For kept names, the times from before: later ones would show a later state.
         let after = match listing.is_kept() {
             true => status,
             false => self.objects.look(&directory, true)?,

@@ -107,8 +107,7 @@ impl MetadataSync {
         self.durability.sync_filesystem(self.objects.root().as_fd())
     }
 
-    /// Syncs the whole file system at once, and then each written object, which costs little and
-    /// reports whether its data was lost.
+    /// Syncs the whole file system, and then each written object, to see whether its data was lost.
     pub(super) fn sync(&self) -> Result<()> {
         let mut outcome = self.everything();
         self.objects.each(|object| {
