@@ -31,8 +31,8 @@ pub(super) struct Record {
 
 impl Record {
     /// The record at the start of `rest`, which ends with the sector or the directory. `None` for
-    /// contradicting lengths. A time of High Sierra has no zone: the flags in its place move to
-    /// where ECMA-119 has them.
+    /// contradicting lengths. High Sierra's flags, in the place of the zone, move to where ECMA-119
+    /// has them.
     pub(super) fn parse(rest: &[u8], is_high_sierra: bool) -> Option<Self> {
         let length = usize::from(*rest.first()?);
         let source = rest.get(..length)?;

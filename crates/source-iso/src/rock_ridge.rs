@@ -180,8 +180,7 @@ impl Target {
     }
 
     /// Adds a component (RRIP 1.12, clause 4.1.3.1). ROOT as the first makes a path absolute;
-    /// writers also record an empty component so (`a//b`), as one more slash. An empty first
-    /// component is ignored, or it would make the path absolute.
+    /// writers also record an empty component so (`a//b`). An empty first component is ignored.
     fn add(&mut self, flags: u8, text: &[u8]) {
         if !self.component_open && !self.bytes.is_empty() && !self.after_root {
             self.bytes.push(b'/');
