@@ -515,8 +515,7 @@ impl InForce {
         self.now().allows(address)
     }
 
-    /// Serves `exports` from the next call on; returns the sources out of service. Handles stay
-    /// valid for exports of the same name and tree.
+    /// Serves `exports` from the next call on; returns the sources out of service.
     ///
     /// # Errors
     ///
