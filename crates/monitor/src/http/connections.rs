@@ -1,8 +1,8 @@
 //! The connections of a server.
 //!
 //! Problem: a client that never ends its request, or reads no answer, occupies a place. Rule:
-//! connections are admitted in turn. When no place is freed for [`TURN`], the next one takes that
-//! of the oldest connection of the address that has most.
+//! connections are admitted in turn. When no place is freed for a turn ([`TURN`]), the next one
+//! takes that of the oldest connection of the address that has most.
 //!
 //! Known weakness: of a thousand slow ones at once, the last wait for [`TURN`] once for each round
 //! of places.
@@ -18,12 +18,13 @@ use rustix::net::{Shutdown, shutdown};
 /// Connections, and threads for them, at once.
 pub(super) const CONNECTIONS_MAX: usize = 16;
 
-/// For so long a connection cannot be evicted.
+/// The turn of a connection of a server.
 pub(super) const TURN: Duration = Duration::from_millis(100);
 
 /// The connections of a server, oldest first.
-#[derive(Default)]
 pub(super) struct Connections {
+    /// For so long a connection cannot be evicted.
+    turn: Duration,
     open: Mutex<Vec<Open>>,
     left: Condvar,
 }
@@ -48,15 +49,23 @@ impl Drop for Place {
 }
 
 impl Connections {
+    pub(super) fn new(turn: Duration) -> Self {
+        Self {
+            turn,
+            open: Mutex::default(),
+            left: Condvar::default(),
+        }
+    }
+
     /// Waits for a place for a connection.
     pub(super) fn enter(self: &Arc<Self>, peer: Option<IpAddr>, stream: &Arc<OwnedFd>) -> Place {
         let mut open = self.open.lock();
         while open.len() >= CONNECTIONS_MAX {
             let now = Instant::now();
-            let wait = match push_out(&mut open, now) {
+            let wait = match push_out(&mut open, self.turn, now) {
                 Some(wait) => wait,
                 // The evicted one sees the end of its stream, and its thread ends.
-                None => TURN,
+                None => self.turn,
             };
             open = self.left.wait_timeout(open, wait);
         }
@@ -72,7 +81,7 @@ impl Connections {
 
 /// Ends the connection whose turn is over, unless an evicted one is still there; else returns the
 /// time until then.
-fn push_out(open: &mut [Open], now: Instant) -> Option<Duration> {
+fn push_out(open: &mut [Open], turn: Duration, now: Instant) -> Option<Duration> {
     if open.iter().any(|one| one.pushed_out) {
         return None;
     }
@@ -81,7 +90,7 @@ fn push_out(open: &mut [Open], now: Instant) -> Option<Duration> {
     // The first among equals, which is the oldest.
     let slow = open.iter().position(|one| Some(of(one.peer)) == most)?;
     let slow = open.get_mut(slow)?;
-    let left = TURN.saturating_sub(now.saturating_duration_since(slow.since));
+    let left = turn.saturating_sub(now.saturating_duration_since(slow.since));
     if left.is_zero() {
         slow.pushed_out = true;
         let _ = shutdown(&slow.stream, Shutdown::Both);
@@ -117,17 +126,17 @@ mod tests {
         let all: Vec<_> = [1, 2, 2, 3].map(|peer| open(peer, began)).into();
         let (mut all, _others): (Vec<Open>, Vec<UnixStream>) = all.into_iter().unzip();
         let early = began + TURN / 4;
-        assert_eq!(push_out(&mut all, early), Some(TURN * 3 / 4));
-        assert_eq!(push_out(&mut all, began + TURN), None);
+        assert_eq!(push_out(&mut all, TURN, early), Some(TURN * 3 / 4));
+        assert_eq!(push_out(&mut all, TURN, began + TURN), None);
         let pushed_out: Vec<bool> = all.iter().map(|one| one.pushed_out).collect();
         assert_eq!(pushed_out, [false, true, false, false]);
-        assert_eq!(push_out(&mut all, began + TURN), None);
+        assert_eq!(push_out(&mut all, TURN, began + TURN), None);
         assert!(!all[2].pushed_out, "one at a time");
     }
 
     #[test]
     fn places_are_given_back_and_waited_for() {
-        let connections = Arc::new(Connections::default());
+        let connections = Arc::new(Connections::new(TURN));
         let mut places: Vec<Place> = (0..CONNECTIONS_MAX)
             .map(|_| connections.enter(None, &stream().0))
             .collect();
