@@ -7,7 +7,8 @@ an upload, eight at a time. The bucket is versitygw's on loopback, behind a prox
 each request and counts requests and bytes. Each case begins with a new mount; the programs take turns,
 the first another one each time. Shown are medians: seconds until the calls returned (each file is
 closed, and fsync was called before), seconds until the store had all, requests, MiB over the wire in
-both directions, and processor time and largest memory of the program that mounts.
+both directions, and processor time and largest memory of the program that mounts. At the end come
+tables with one row for each case: seconds until the store had all, and requests.
 
 `fsync` means that the store has the object to Pagewell (ack=store), s3fs and mountpoint-s3; that the
 disk of this machine has it to Pagewell with ack=journal; and nothing to rclone, which uploads later.
@@ -73,6 +74,9 @@ SMALL_BYTES = 4096
 RANDOM_READS = 200
 RENAMED = 100
 CHUNK_BYTES = 8 << 20
+MOUNTS = ["pagewell", "pagewell, journal", "rclone", "rclone, cache full", "s3fs"]
+MOUNTS += ["mountpoint-s3", "mountpoint-s3, cache"]
+SERVERS = ["pagewell serve", "rclone serve", "rclone serve, server times"]
 STORED_WAIT_SECONDS = 120
 STALLED_CACHE_MIB = 128
 STALLED_BESIDE_MIB = 64
@@ -468,14 +472,13 @@ class Case:
     def __init__(self, name, run, wanted=None, bare=None, old_bytes=None):
         self.name, self.run, self.wanted = name, run, wanted
         self.bare, self.old_bytes = bare, old_bytes
-        self.programs = ["pagewell", "rclone", "rclone, cache full", "s3fs"]
-        self.programs += ["mountpoint-s3", "mountpoint-s3, cache"]
+        self.programs = [name for name in MOUNTS if name != "pagewell, journal"]
         if wanted is None:
             self.programs = ["pagewell", "pagewell, journal", "s3fs", "rclone, cache full"]
             self.programs += ["mountpoint-s3"] * name.startswith("write")
         if bare:
             self.programs.append("bare")
-        self.programs += ["pagewell serve", "rclone serve", "rclone serve, server times"]
+        self.programs += SERVERS
 
     def peers(self, own):
         """Those that do the same for the same clients, and mean the same by fsync."""
@@ -613,12 +616,17 @@ def main():
             return not stalled((ready[1], ready[2]), scratch, large_bytes)
         print("| latency | case | program | s | stored s | requests | MiB | processor s | resident MiB |")
         print("|---:|---|---|---:|---:|---:|---:|---:|---:|")
+        medians = []
         for delay in options.delay.split(","):
             ask(ready[2], "PUT", "/script", f"latency={delay}ms".encode() if delay != "0" else b"")
             for case in cases(files, large_bytes):
                 if options.only and not any(words in case.name for words in options.only):
                     continue
-                failed |= not row(delay, case, rounds, (ready[1], ready[2]), store, scratch)
+                of_case = row(delay, case, rounds, (ready[1], ready[2]), store, scratch)
+                failed |= not is_good(delay, case, of_case)
+                medians.append((f"{delay} ms, {case.name}", of_case))
+        for programs in [MOUNTS, SERVERS]:
+            print_summary(medians, programs)
     finally:
         for program in reversed(running):
             program.terminate()
@@ -628,7 +636,7 @@ def main():
 
 
 def row(delay, case, rounds, proxy, store, scratch):
-    """Measures and prints one case; whether Pagewell is what it must be."""
+    """Measures and prints one case; returns the medians by program."""
     lacking = tuple(name for name, path in OPTIONAL.items() if not os.path.exists(path))
     programs = [name for name in case.programs if not name.startswith(lacking)]
     runs = {name: [] for name in programs}
@@ -644,6 +652,22 @@ def row(delay, case, rounds, proxy, store, scratch):
             f"| {mebibytes:.1f} | {processor:.2f} | {peak:.0f} |",
             flush=True,
         )
+    return medians
+
+
+def print_summary(medians, programs):
+    print("\n| case | " + " | ".join(programs) + " |\n|---" + "|---:" * len(programs) + "|")
+    for case, of_case in medians:
+        cells = [
+            f"{of_case[name][1]:.2f} s, {of_case[name][2]:.0f}" if name in of_case else ""
+            for name in programs
+        ]
+        if any(cells):
+            print(f"| {case} | " + " | ".join(cells) + " |", flush=True)
+
+
+def is_good(delay, case, medians):
+    """Whether Pagewell is what it must be; prints what it is not."""
     faults = []
     for name in ["pagewell", "pagewell serve"]:
         faults += [f"{name}: {fault}" for fault in faults_of(name, case, medians)]
