@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A pregap is among the frames where its type begins with V, a postgap never is. The frames of a
-//! GD-ROM's track go up to the next track, and the last `PAD` of them only fill the room.
+//! GD-ROM's track go up to the next track; the last `PAD` of them are padding.
 //!
 //! Hunks are read one after another, as the crate has one buffer. Only version 5 (since 2012) is
 //! read, and no image that needs another one.

@@ -54,8 +54,8 @@ pub(crate) fn shortfall(inner: &dyn Device, first: u64, there: u64) -> Option<St
     let descriptor = bytes::read(inner, at, SECTOR_BYTES as usize).ok()??;
     let sectors = volume::sectors(&descriptor)?;
     let whole = sectors * SECTOR_BYTES;
-    // Of a volume that counts from the beginning of the disc a reader sees the end itself. Some
-    // writers do not pad the last sector.
+    // Readers see the end of a volume that counts from the disc's beginning. Some writers do not
+    // pad the last sector.
     let is_cut = sectors <= first && there + SECTOR_BYTES <= whole;
     let tail = "bytes of its volume, as after an interrupted download";
     is_cut.then(|| format!("has {there} of the {whole} {tail}"))
