@@ -2,7 +2,7 @@
 //!
 //! Problem: the thread that received a call is the best one to wait for storage (no hand-over, no
 //! copy of a write's data), but one thread must always receive: the kernel can take back a request
-//! only before that, and a killed program waits for its last requests, such as closes.
+//! only before that, and a killed program waits for its closes.
 //!
 //! Rule: of the R readers at most R - 1 wait at a time. The last one hands what would wait to
 //! workers, which start as needed, up to a bound; the rest waits in a queue.

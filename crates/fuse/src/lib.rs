@@ -24,8 +24,8 @@
 //! - *No io_uring transport*: the crate `fuser` has none, and kernels have it off by default.
 //!
 //! Known weaknesses, of the crate `fuser` 0.18: a request that sets a time some 292 thousand
-//! million years ago ends the thread that received it (only users of the mount can send one); it
-//! answers requests to interrupt with "not supported", so only a kill ends a program that waits.
+//! million years ago ends the thread that received it (only users of the mount can); it answers
+//! requests to interrupt with "not supported", so only a kill ends a program that waits.
 
 mod attach;
 mod blocked;
