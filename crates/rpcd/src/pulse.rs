@@ -2,7 +2,7 @@
 //!
 //! Address lists or the sandbox may forbid a call to itself. So the acceptor and the readers are
 //! woken, and the acceptor and one reader must respond. Not all readers: stalled storage may block
-//! some in the kernel, and a restart would take the other exports down.
+//! some in the kernel.
 //!
 //! Weakness: a reader that hangs alone goes unnoticed.
 

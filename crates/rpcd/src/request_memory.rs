@@ -1,6 +1,5 @@
 //! Memory for requests larger than a reader's scratch buffer: one budget, and records that grow
-//! within it. A thousand clients may send hundreds of WRITEs of 1 MiB each; some records never
-//! come, and stalled storage keeps what it has.
+//! within it. A thousand clients may send hundreds of WRITEs of 1 MiB each; some never come.
 //!
 //! # A record
 //!

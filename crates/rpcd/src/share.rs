@@ -1,8 +1,8 @@
 //! Fair shares of connection slots or memory.
 //!
 //! A lone client should have nearly everything, but a second one must find something left at once.
-//! Dynamic thresholds do this, as in switches with shared memory: a client may take more while it
-//! has less than [`TIMES_WHAT_IS_LEFT`] times the rest.
+//! So, as in switches with shared memory, a client may take more while it has less than
+//! [`TIMES_WHAT_IS_LEFT`] times the rest.
 //!
 //! ```text
 //!   clients that take all they can:   1      2      3      10     k
