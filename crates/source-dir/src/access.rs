@@ -2,10 +2,10 @@
 //!
 //! A server that runs as root lets the kernel judge each request. Linux keeps a *file-system
 //! identity* (fsuid, fsgid, supplementary groups) per thread: [`Access::become_caller`] sets it to
-//! the caller's, [`Access::become_server`] back to root for opening by handle, and what was
-//! checked. A file-system user other than 0 has no file-system capabilities (`CAP_DAC_OVERRIDE` and
-//! its kin); each thread verifies that once, and drops `CAP_SYS_RESOURCE`, which would let callers
-//! exceed quotas.
+//! the caller's, [`Access::become_server`] back to root for opening by handle, and for opening what
+//! was checked. A file-system user other than 0 has no file-system capabilities (`CAP_DAC_OVERRIDE`
+//! and its kin); each thread verifies that once, and drops `CAP_SYS_RESOURCE`, which would let
+//! callers exceed quotas.
 //!
 //! ```text
 //!   thread: root ──become_caller(1000)──> 1000 ──become_caller(1000)──> 1000   (no system call)
@@ -14,8 +14,8 @@
 //!
 //! A thread keeps its last identity after a call. So every call sets it before it touches the file
 //! system, and other work begins with [`pagewell_fs::identity::act_for_server`]. A new thread
-//! inherits an identity: its first call sets everything. setfsuid reports no error; a second call
-//! reads the value back, and on a mismatch the call fails.
+//! inherits an identity: its first call sets everything. As setfsuid reports no error, the value is
+//! read back, and a mismatch fails the call.
 //!
 //! *Permissions.* NFSv3 has no open: the server judges each READ and WRITE by the mode bits, with
 //! two liberties (RFC 1813 section 4.4): the owner may read and write whatever the mode says, and

@@ -9,11 +9,10 @@
 //!  directory + name ──> openat2, one name, no links (resolve) ──> inode ──> object
 //! ```
 //!
-//! From below: `system`, `resolve`, `object` (one that is held open), `access` (identities and
-//! permissions), `syncs`, [`durability`], `table` (held objects), `identifier`, `bounds` (what is
-//! in the export), `path_hint`, `objects` (from an identifier or a name to an object),
-//! `metadata_sync`, `listings`, `data`, `attributes`, `extended`, `names`, and `directory`, which
-//! joins them. `blocking` has the answers of threads that may not wait.
+//! From below: `system`, `resolve`, `object`, `access`, `syncs`, [`durability`], `table`,
+//! `identifier`, `bounds`, `path_hint`, `objects`, `metadata_sync`, `listings`, `data`,
+//! `attributes`, `extended`, `names`, and `directory`, which joins them. `blocking` has the answers
+//! of threads that may not wait.
 //!
 //! Not promised: local programs' concurrent changes are not excluded, so `before` in a
 //! [`pagewell_fs::Change`] is true with respect to changes through Pagewell. Special files are

@@ -1,11 +1,11 @@
 //! Listing a directory: each untouched name exactly once while others come and go, page by page.
 //!
 //! The cookie of an entry is the file system's position behind it (`d_off` of getdents64): on ext4
-//! a hash of the name, on XFS a place, on btrfs a number given at creation, stable in all of them
-//! (`cursor` has the rest). Each listing has its own descriptor. Entries that the visitor did not
-//! take stay with it, for a few listings: a call that continues there neither opens, seeks nor
-//! reads. They are used only while the directory's times have not moved since the reading (and were
-//! 20 ms old then, the clock's grain).
+//! a hash of the name, on XFS a place, on btrfs a number given at creation, stable in all of them.
+//! Each listing has its own descriptor. Entries that the visitor did not take stay with it, for a
+//! few listings: a call that continues there neither opens, seeks nor reads. They are used only
+//! while the directory's times have not moved since the reading (and were 20 ms old then, the
+//! clock's grain).
 //!
 //! With attributes, an entry costs one statx when its object is held open or when identifiers need
 //! only inode and birth time, and one name_to_handle_at more otherwise. Between the two calls the

@@ -5,8 +5,8 @@
 //!
 //! An object is created as its caller with the wanted mode (the process' umask is 0); owner, size
 //! and times are set right after. Where the caller may not give objects away (owner, a group that
-//! is not the caller's) the system's choice stays, as in other NFS servers: clients send these
-//! unasked. When another step fails, the new name is removed again.
+//! is not the caller's) the system's choice stays: clients send these unasked. When another step
+//! fails, the new name is removed again.
 //!
 //! EXCLUSIVE: the times of the file keep the verifier, 31 bits in each (not every file system has
 //! times before 1970 or after 2038), so that it survives a restart. A repeated call finds the file

@@ -1,8 +1,7 @@
 //! Where objects were last seen, for identifiers with path hints.
 //!
-//! An inode number cannot be opened. A path hint has one byte for each directory above the object,
-//! a hash of that directory's inode number, which survives a rename in place. Three searches find
-//! an object again, in this order:
+//! A path hint has one byte for each directory above the object, a hash of that directory's inode
+//! number, which survives a rename in place. Three searches find an object again, in this order:
 //! 1. *table*: a bounded map from inode to (parent, name), from our own lookups and renames, leads
 //!    to the root, and the names are opened downwards;
 //! 2. *walk*: from the root, only into directories that match the hint's next byte (one in 256 by

@@ -1,8 +1,8 @@
 //! Recent meanings of names, by thread.
 //!
 //! A shared table would move a cache line between processors at each lookup. So each thread has a
-//! small one, direct-mapped. A meaning is only a guess: a later receive batch ([`BatchCache`])
-//! verifies it, with one system call instead of three.
+//! small one, direct-mapped. A later receive batch ([`BatchCache`]) verifies a meaning, with one
+//! system call instead of three.
 //!
 //! Weakness: a removed name that the kernel has forgotten makes the thread wait for the directory
 //! once.

@@ -2,8 +2,8 @@
 //!
 //! Each step takes one name, relative to the descriptor of a directory, and never follows a
 //! symbolic link, a magic link or a mount point (openat2 with `RESOLVE_BENEATH`,
-//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). A concurrent swap of names
-//! changes what one name means, never where it is looked up.
+//! `RESOLVE_NO_SYMLINKS`, `RESOLVE_NO_MAGICLINKS`, `RESOLVE_NO_XDEV`). A concurrent swap changes
+//! what a name means, never where it is looked up.
 //!
 //! Without openat2 (before Linux 5.6, or a filter that forbids it) `openat` with `O_NOFOLLOW` does
 //! the same, and an object on another mount (before Linux 5.8, on another device) is refused.

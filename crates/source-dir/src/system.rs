@@ -112,9 +112,8 @@ pub(super) fn open_by_handle(
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Sets the file-system user of this thread and returns the former one. The kernel reports no
-/// error: a second call with the invalid user [`u32::MAX`] changes nothing and returns the current
-/// one.
+/// Sets the file-system user of this thread and returns the former one; the invalid user
+/// [`u32::MAX`] changes nothing. The kernel reports no error.
 pub(super) fn set_fs_uid(uid: u32) -> u32 {
     // SAFETY: takes a number, touches no memory.
     unsafe { libc::setfsuid(uid) }.cast_unsigned()
