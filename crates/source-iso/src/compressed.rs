@@ -8,8 +8,8 @@
 //! A few threads serve the misses, which may wait for the image. The last block of a file stays
 //! with it: a page may hold only a part of one. Files in use are remembered up to a number.
 //!
-//! A small file's first read, if it is whole, bypasses the cache: it is mostly of a copy, and a
-//! page and two changes of threads cost as much as to inflate.
+//! A small file's first read, if it is whole, bypasses the cache: a page and two changes of threads
+//! cost as much as to inflate.
 //!
 //! Hard links are one file, by the place of the data and the length. A record that contradicts a
 //! known one is another file, not remembered.

@@ -1,8 +1,8 @@
 //! From recorded identifiers to shown names.
 //!
 //! **Letters of plain names.** The standard allows capitals only, and most writers make them of
-//! small letters; some record names as they were. Shown small, `Makefile` and `makefile` would
-//! clash; shown as recorded, most discs would be in capitals.
+//! small letters. Shown small, `Makefile` and `makefile` of other writers would clash; shown as
+//! recorded, most discs would be in capitals.
 //!
 //! ```text
 //! a small letter in the root directory, or in the name's own      as recorded
