@@ -38,8 +38,8 @@
 //! ```
 //!
 //! An edge that is loose at the end of the burst means that another client changed the object. So
-//! does a state that another call has seen meanwhile (`x1`, reported by a READ) and that no edge
-//! reaches. The known state is then the newest of all.
+//! does a state that another call has seen (`x1`, by a READ) and no edge reaches. The known state
+//! is then the newest of all.
 //!
 //! An edge without its beginning leaves open whether another client was there before it; one
 //! without its end, for the next reported state. Both verdicts are *unknown*, and their cost

@@ -13,8 +13,7 @@
 //!
 //! An error is reported once to the user whose bytes were lost, with the next write, commit or
 //! close, or to another that is the last to have the file open: a program may write as one user and
-//! close as another. What the server did not take leaves the cache when any user writes, commits or
-//! closes.
+//! close as another. What the server did not take leaves the cache when any user does so.
 //!
 //! **Known weakness.** Users that write to one file in turn pay for a COMMIT at each turn. Programs
 //! of one user are not distinguished, nor users that fail at one file after eight others. After an
