@@ -13,8 +13,8 @@
 //! zero, as is every missing page. A read clones the `Arc` of each page. A write changes a page
 //! with one owner in place, and replaces one that a reader holds by a changed copy. A page has the
 //! capacity (a power of two from 4 KiB) that its bytes need; the successor of a whole page starts
-//! whole, so a file written from front to back is copied once. Shrinking cuts the last page: those
-//! bytes must not come back when the file grows again.
+//! whole, as files are mostly written from front to back. Shrinking cuts the last page: those bytes
+//! must not come back when the file grows again.
 //!
 //! Known weakness: a file written backwards in small pieces copies each page several times.
 
