@@ -62,7 +62,7 @@ pub(super) fn scatter() -> u32 {
     (RandomState::new().build_hasher().finish() >> 32) as u32
 }
 
-/// To the first address that accepts, from port `again` if possible, while `wanted`.
+/// From port `again` if possible, while `wanted`, to the first address that accepts.
 pub(super) fn dial(
     options: &Options,
     again: Option<u16>,

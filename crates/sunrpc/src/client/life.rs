@@ -11,9 +11,9 @@
 //!
 //! A server may take fewer connections than the options allow: it refuses the next one, closes it
 //! at once, or never replies on it. While another connection is established, such a slot is avoided
-//! for a minute, then two, up to an hour, until a good reply. Its unsent calls move to another
-//! connection at once; sent ones only after repeated failures or when the server answers there, as
-//! the server may then execute them twice.
+//! for a minute, then two, up to an hour, until a good reply. Its unsent calls move at once; sent
+//! ones only after repeated failures or when the server answers there, as it may then execute them
+//! twice.
 
 use super::call::{CallError, ClientShared, Origin};
 use super::dial::{ConnectError, dial, forget};
