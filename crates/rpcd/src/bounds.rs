@@ -21,7 +21,7 @@ pub struct Bounds {
     /// Over all connections.
     pub totals: Arc<Totals>,
     /// Of clients and exports.
-    pub limits: Limits,
+    pub limits: Arc<Limits>,
     /// In the pool.
     pub slow: SlowCalls<StalledCall>,
 }
@@ -31,7 +31,7 @@ impl Bounds {
     pub fn new(slow_after: Duration, threads: usize) -> Arc<Self> {
         Arc::new(Self {
             totals: Arc::default(),
-            limits: Limits::default(),
+            limits: Arc::default(),
             slow: SlowCalls::new(slow_after, threads.saturating_mul(2)),
         })
     }

@@ -87,7 +87,7 @@ pub struct WaitingCall<P> {
     /// For a stalled object, without a thread.
     pub waits_since: Option<Instant>,
     /// For the reply, under a limit.
-    pub prepaid: Option<Prepaid>,
+    pub prepaid: Option<Arc<Prepaid>>,
 }
 
 impl<P> WaitingCall<P> {
@@ -95,6 +95,13 @@ impl<P> WaitingCall<P> {
     pub fn charged_bytes(&self, length: usize) -> (usize, usize) {
         let class = &self.class;
         (length.max(class.reply_bytes_max), class.listing_bytes_max)
+    }
+
+    /// The length of the reply is known.
+    pub fn settle(&self, reply_bytes: usize) {
+        if let Some(prepaid) = &self.prepaid {
+            prepaid.settle(reply_bytes);
+        }
     }
 }
 

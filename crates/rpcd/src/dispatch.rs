@@ -154,6 +154,7 @@ impl<P: Program> Dispatcher<P> {
                 let mut batch = Batch::default();
                 batch.push(&reply);
                 job.charge.answer();
+                job.state.settle(batch.length());
                 connection.send(&mut batch);
                 self.program.sent(&job.state.pending, connection);
                 Decision::Done
@@ -267,18 +268,10 @@ impl<P: Program> Dispatcher<P> {
         is_gone
     }
 
-    /// Corrects the payment for a reply by its real length.
-    fn settle(&self, connection: &Connection, state: &WaitingCall<P::Pending>, bytes: usize) {
-        if let Some(prepaid) = state.prepaid {
-            self.bounds.limits.settle(connection, prepaid, bytes);
-        }
-    }
-
     /// Gives the call back if its object is stalled and it may wait.
     fn answer_waiting(&self, job: Job<P::Pending>, may_wait: bool) -> Option<Job<P::Pending>> {
         let (connection, state) = (&job.charge.connection, &job.state);
         if self.is_abandoned(connection, &state.pending) {
-            self.settle(connection, state, 0);
             return None;
         }
         let Class { subjects, kind, .. } = &state.class;
@@ -298,7 +291,7 @@ impl<P: Program> Dispatcher<P> {
         let mark = batch.mark();
         let was_done = self.run_watched(&request, &job, is_stalled, &mut batch);
         job.charge.answer();
-        self.settle(connection, state, batch.length());
+        state.settle(batch.length());
         let is_answered = was_done && !batch.is_empty();
         // `finish` comes before the client acts on the reply, `sent` when its place in the stream
         // is known.

@@ -11,6 +11,7 @@
 //! Weaknesses: under any limit all calls take one lock, for some hundred nanoseconds. UDP calls do
 //! not count.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -34,13 +35,50 @@ pub struct Limits {
     limiter: Mutex<Limiter>,
 }
 
-/// For a reply before it exists.
-#[derive(Clone, Copy, Debug)]
+/// A payment for a reply before it exists. Whatever ends the call, also a defect: what no reply
+/// took returns on drop.
 pub struct Prepaid {
-    /// The payer.
-    pub export: ExportLabel,
-    /// Their number.
-    pub bytes: usize,
+    limits: Arc<Limits>,
+    connection: Arc<Connection>,
+    export: ExportLabel,
+    bytes: usize,
+    is_settled: AtomicBool,
+}
+
+impl Prepaid {
+    /// Charges a connection for a call of `received_bytes` and a reply of `reply_bytes`.
+    pub fn pay(
+        limits: &Arc<Limits>,
+        connection: &Arc<Connection>,
+        export: ExportLabel,
+        (received_bytes, reply_bytes): (usize, usize),
+    ) -> Arc<Self> {
+        let cost = Cost {
+            calls: 1,
+            bytes: (received_bytes + reply_bytes) as u64,
+        };
+        limits.charge(connection, export, cost);
+        Arc::new(Self {
+            limits: limits.clone(),
+            connection: connection.clone(),
+            export,
+            bytes: reply_bytes,
+            is_settled: AtomicBool::new(false),
+        })
+    }
+
+    /// Corrects the payment by the reply's real length, once.
+    pub fn settle(&self, bytes: usize) {
+        if !self.is_settled.swap(true, Ordering::AcqRel) {
+            self.limits.settle(self, bytes);
+        }
+    }
+}
+
+impl Drop for Prepaid {
+    fn drop(&mut self) {
+        self.settle(0);
+    }
 }
 
 impl Default for Limits {
@@ -86,8 +124,8 @@ impl Limits {
         limiter.charge(now, (client, export.number()), cost, &mut pass);
     }
 
-    /// Corrects a prepayment by the reply's real length.
-    pub fn settle(&self, connection: &Connection, paid: Prepaid, bytes: usize) {
+    fn settle(&self, paid: &Prepaid, bytes: usize) {
+        let connection = &paid.connection;
         let more = bytes.saturating_sub(paid.bytes) as u64;
         if more > 0 {
             let cost = Cost {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_counters::served::Client as Seen;
-use pagewell_fs::FileSystem;
+use pagewell_fs::{Error, FileSystem, Result};
 use pagewell_nfsd::clients::CLIENTS;
 use pagewell_nfsd::{Rates, Server};
 use pagewell_sunrpc::nfs3::{GetattrReply, Procedure, ReadArguments, StableHow, WriteArguments};
 
 use crate::client::{Answer, Client, User};
 use crate::fixture::{export, ram, serve, serve_with};
-use crate::layer::{Layer, Stalls, make_file};
+use crate::layer::{Event, Hook, Layer, Stalls, make_file};
 use crate::operations::{FileHandle, handle};
 
 /// A last resort: nothing here waits as long.
@@ -180,6 +180,38 @@ fn calls_that_are_dropped_pay_for_no_reply() {
     stalls.gate.open();
     busy.finish(read);
     let mut again = Client::connect_from(two, server.address(), User::root());
+    again.getattr(&file).unwrap();
+}
+
+/// A defect in each read that may wait.
+struct Defect;
+
+impl Hook for Defect {
+    fn before(&self, event: &Event<'_>) -> Result<()> {
+        if event.operation == "read" {
+            Error::WouldBlock.unless(event.may_block)?;
+            panic!("a defect");
+        }
+        Ok(())
+    }
+}
+
+/// Neither does one that a defect ends, as its client can do nothing about it.
+#[test]
+fn calls_that_a_defect_ends_pay_for_no_reply() {
+    let (layer, _) = Layer::new(with_file(), Defect);
+    let server = serve(vec![export("/", layer)]);
+    let address = [127, 96, 0, 1];
+    let (mut ended, file) = client(address, &server, b"/");
+    server.exports().limit_clients(bytes(10_000));
+    let arguments = ReadArguments {
+        file: handle(&file),
+        offset: 0,
+        count: FILE_BYTES,
+    };
+    ended.start(Procedure::Read, &arguments);
+    assert!(ended.try_next_answer().is_none());
+    let mut again = Client::connect_from(address, server.address(), User::root());
     again.getattr(&file).unwrap();
 }
 

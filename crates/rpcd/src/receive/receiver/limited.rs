@@ -104,16 +104,10 @@ impl Receiver {
     ) {
         let (program, class) = (&shared.dispatcher.program, &state.class);
         let address = self.connection.peer.ip();
-        let prepaid = Prepaid {
-            export: program.label_of(class.subjects.export(), address),
-            bytes: class.reply_bytes_max + class.listing_bytes_max,
-        };
-        let cost = Cost {
-            calls: 1,
-            bytes: (received_bytes + prepaid.bytes) as u64,
-        };
+        let export = program.label_of(class.subjects.export(), address);
+        let reply_bytes = class.reply_bytes_max + class.listing_bytes_max;
         let limits = &shared.dispatcher.bounds.limits;
-        limits.charge(&self.connection, prepaid.export, cost);
-        state.prepaid = Some(prepaid);
+        let bytes = (received_bytes, reply_bytes);
+        state.prepaid = Some(Prepaid::pay(limits, &self.connection, export, bytes));
     }
 }
