@@ -244,12 +244,16 @@ fn inside(
         |device, _| raw::open(device),
         partition::open,
     ];
+    let mut unread = None;
     for open in openers {
-        if let Some(found) = open(device, wanted)? {
-            return Ok(Some(found));
+        match open(device, wanted) {
+            Ok(None) => {}
+            // A sector that cannot be read does not say what the device is.
+            Err(error @ Error::Device(_)) => unread = unread.or(Some(error)),
+            found => return found,
         }
     }
-    Ok(None)
+    unread.map_or(Ok(None), Err)
 }
 
 /// Decompresses a device whose first part has a volume, or in which something is wanted.

@@ -12,7 +12,8 @@
 //!  ETNF  the same with 4 bytes of offset, length, mode, address, and 4 unused
 //! ```
 //!
-//! Tracks burnt at once have no addresses.
+//! Tracks burnt at once have no addresses. An entry that is damaged is a track that cannot be read,
+//! of a length that is not known; those behind it keep their numbers.
 //!
 //! (The layout is that which libmirage, libcdio and cdemu read; there is no specification.)
 
@@ -135,8 +136,22 @@ fn at_once(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed> 
             gap_sectors: gap.min(u32::MAX.into()),
         })
     };
-    tracks.chunks_exact(each).filter_map(track).collect()
+    let tracks = tracks.chunks_exact(each);
+    tracks.map(|it| track(it).unwrap_or(DAMAGED)).collect()
 }
+
+const DAMAGED: Listed = Listed {
+    number: 0,
+    is_data: false,
+    file: None,
+    track: Track {
+        start: 0,
+        length_bytes: u64::MAX,
+        layout: Layout::RAW,
+    },
+    sector: None,
+    gap_sectors: 0,
+};
 
 fn by_track(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed> {
     let each = 2 * offset_bytes + 8 + offset_bytes;
@@ -156,7 +171,8 @@ fn by_track(contents: &[u8], offset_bytes: usize, number: Number) -> Vec<Listed>
             gap_sectors: 0,
         })
     };
-    contents.chunks_exact(each).filter_map(track).collect()
+    let tracks = contents.chunks_exact(each);
+    tracks.map(|it| track(it).unwrap_or(DAMAGED)).collect()
 }
 
 fn layout_of(mode: u8) -> Option<Layout> {
@@ -253,6 +269,25 @@ mod tests {
         }
         expect(&image(&tracks, &chunk(b"ETN2", &etn2), false), words);
         expect(&image(&tracks, &chunk(b"ETNF", &etnf), true), words);
+    }
+
+    #[test]
+    fn a_damaged_entry_leaves_the_numbers_of_others() {
+        let raw = make_raw(Layout::RAW, 1, &volume());
+        let end = raw.len() as u64;
+        let words = "Nero image, track 3, raw sectors of 2352 bytes, mode 1";
+        for broken in [(2352, 5, 9, 9, 8), (0, 5, 0, 0, 9)] {
+            let list = [(2352, 7, 0, 0, 0), broken, (2352, 5, 0, 0, end)];
+            expect(&image(&raw, &chunk(b"DAOX", &dao(8, &list)), false), words);
+        }
+        let mut etn2 = Vec::new();
+        for mode in [7u32, 0x0100_0005, 5] {
+            etn2.extend(0u64.to_be_bytes());
+            etn2.extend(end.to_be_bytes());
+            etn2.extend(mode.to_be_bytes());
+            etn2.extend([0; 12]);
+        }
+        expect(&image(&raw, &chunk(b"ETN2", &etn2), false), words);
     }
 
     #[test]

@@ -13,13 +13,19 @@ const HEADER_BYTES: usize = 92;
 const ENTRY_BYTES: std::ops::RangeInclusive<u32> = 128..=4096;
 
 pub(super) fn partitions(device: &dyn Device) -> Result<Vec<Partition>> {
+    let mut unread = None;
     for block in BLOCKS_BYTES {
-        let header = bytes::read(device, block, HEADER_BYTES)?.unwrap_or_default();
-        if header.starts_with(b"EFI PART") {
-            return entries(device, &header, block);
+        match bytes::read(device, block, HEADER_BYTES) {
+            Ok(header) => {
+                let header = header.unwrap_or_default();
+                if header.starts_with(b"EFI PART") {
+                    return entries(device, &header, block);
+                }
+            }
+            Err(error) => unread = unread.or(Some(error)),
         }
     }
-    Ok(Vec::new())
+    unread.map_or(Ok(Vec::new()), Err)
 }
 
 fn entries(device: &dyn Device, header: &[u8], block: u64) -> Result<Vec<Partition>> {

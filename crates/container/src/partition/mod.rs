@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pagewell_device::Device;
 
 use crate::window::Window;
-use crate::{Inside, Result, Wanted, volume};
+use crate::{Error, Inside, Result, Wanted, volume};
 
 /// Partitions of a table that are looked at; a GPT has 128 as a rule.
 const PARTITIONS_MAX: usize = 128;
@@ -30,18 +30,35 @@ pub struct Partition {
     pub length_bytes: u64,
 }
 
+type Tables = Vec<(&'static str, Vec<Partition>)>;
+
 /// The tables of a disk by their kinds, with their entries. Hybrid images have several.
-pub fn partitions(device: &dyn Device) -> Result<Vec<(&'static str, Vec<Partition>)>> {
-    let mut tables = vec![
-        ("GPT", gpt::partitions(device)?),
-        ("Apple", apple::partitions(device)?),
-        ("MBR", mbr::partitions(device)?),
-    ];
-    for (_, partitions) in &mut tables {
-        partitions.truncate(PARTITIONS_MAX);
+///
+/// # Errors
+/// A table cannot be read, and the disk has no other.
+pub fn partitions(device: &dyn Device) -> Result<Tables> {
+    let (tables, unread) = tables(device);
+    unread.filter(|_| tables.is_empty()).map_or(Ok(tables), Err)
+}
+
+/// Those that can be read, and why one cannot.
+fn tables(device: &dyn Device) -> (Tables, Option<Error>) {
+    let (mut tables, mut unread) = (Vec::new(), None);
+    for (kind, read) in [
+        ("GPT", gpt::partitions(device)),
+        ("Apple", apple::partitions(device)),
+        ("MBR", mbr::partitions(device)),
+    ] {
+        match read {
+            Ok(mut partitions) => {
+                partitions.truncate(PARTITIONS_MAX);
+                tables.push((kind, partitions));
+            }
+            Err(error) => unread = unread.or(Some(error)),
+        }
     }
     tables.retain(|(_, partitions)| !partitions.is_empty());
-    Ok(tables)
+    (tables, unread)
 }
 
 /// Opens the first partition with a volume, unless another one is wanted.
@@ -50,8 +67,8 @@ pub(crate) fn open(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Result<Opti
         return Ok(None);
     }
     let mut found: Vec<(&str, Partition)> = Vec::new();
-    let mut unread = None;
-    for (table, partitions) in partitions(&**device)? {
+    let (tables, mut unread) = tables(&**device);
+    for (table, partitions) in tables {
         for partition in partitions {
             // Tables of a hybrid disk have some partitions in common.
             let is_new = |(_, it): &(_, Partition)| it.start != partition.start;
@@ -103,7 +120,8 @@ pub(crate) fn open_wanted(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Resu
         return Ok(None);
     };
     let mut found = None;
-    for (table, partitions) in partitions(&**device)? {
+    let (tables, unread) = tables(&**device);
+    for (table, partitions) in tables {
         let mut partitions = partitions.into_iter();
         let Some(partition) = partitions.find(|it| it.number == number) else {
             continue;
@@ -116,11 +134,12 @@ pub(crate) fn open_wanted(device: &Arc<dyn Device>, wanted: &mut Wanted) -> Resu
             break;
         }
     }
-    Ok(found.map(|found| {
-        wanted.partition = None;
-        let (window, words) = window(device, found);
-        Inside::new(window, words)
-    }))
+    let Some(found) = found else {
+        return unread.map_or(Ok(None), Err);
+    };
+    wanted.partition = None;
+    let (window, words) = window(device, found);
+    Ok(Some(Inside::new(window, words)))
 }
 
 pub(crate) fn without(device: &dyn Device, number: usize) -> String {
@@ -313,6 +332,27 @@ mod tests {
         mbr_entry(&mut disk, 1, 0x17, 200, sectors);
         let words = opened(&disk).unwrap().layers[0].to_string();
         assert_eq!(words, "partition 2 (MBR, at byte 102400)");
+    }
+
+    #[test]
+    fn a_sector_of_a_table_that_cannot_be_read_costs_that_table() {
+        let mut disk = disk();
+        disk.resize(300 << 10, 0);
+        let sectors = u32::try_from(volume().len() / 512).unwrap();
+        let last = disk.len() as u64 - 1;
+        let opened = |disk: &[u8], bad: u64| {
+            let mut below = Faulty::new("disk", disk.len() as u64);
+            below.ram = RamDevice::holding("disk", disk);
+            *below.bad.lock().unwrap() = vec![(Operation::Read, bad..bad + 1)];
+            unwrap(Arc::new(below), Wanted::default(), Depth::Open(&|_| {}))
+        };
+        assert!(opened(&disk, 512).is_err(), "there may be a table");
+        mbr_entry(&mut disk, 1, 0x17, 200, sectors);
+        // Where a GPT begins, and where an image of Nero ends.
+        for bad in [512, 4096, last] {
+            let words = opened(&disk, bad).unwrap().layers[0].to_string();
+            assert_eq!(words, "partition 2 (MBR, at byte 102400)");
+        }
     }
 
     #[test]

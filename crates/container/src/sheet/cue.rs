@@ -6,6 +6,9 @@
 //!  belongs   | track 1                 | no track           | track 2
 //! ```
 //!
+//! Some programs begin a file for each track at its index 1, and leave its pregap at the end of the
+//! file before.
+//!
 //! Sheets of several sessions say so in remarks (`REM SESSION 02`), and sheets of GD-ROMs where
 //! their outer area begins (`REM HIGH-DENSITY AREA`).
 
@@ -14,8 +17,10 @@ use crate::sector::Layout;
 use crate::track::{Listed, Track};
 use crate::tracks::{HIGH_DENSITY_SECTOR, sectors_between_sessions};
 
-/// Of sound, and of sound with pictures beside it.
+/// Of sound.
 const AUDIO_BYTES: u64 = 2352;
+/// Of sound with pictures in its subchannels (CD+G).
+const PICTURES_BYTES: u64 = 2448;
 /// Of the first track of a session; many sheets leave it out.
 const PREGAP_SECTORS: u64 = 150;
 const NO_BYTES: &str = "has its data track in a file of sound";
@@ -30,6 +35,10 @@ struct Walk {
     number: usize,
     mode: Vec<u8>,
     is_waiting: bool,
+    /// The current track has an index 0.
+    has_pregap: bool,
+    /// The track before is among those found.
+    is_found: bool,
     /// Where its pregap begins in the file, in frames.
     begin: Option<u64>,
     /// Where the last index is, in frames and bytes, and the size of sectors behind it.
@@ -66,10 +75,21 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
     }
 }
 
-/// Of `MODE1/2352`.
-fn sector_bytes(mode: &[u8]) -> Option<u64> {
-    let mode = mode.to_ascii_uppercase();
-    number(mode.strip_prefix(b"MODE")?.get(2..)?).filter(|bytes| *bytes > 0)
+/// Of `MODE1/2352`, `CDI/2336` and words without a number.
+fn sector_bytes(mode: &[u8]) -> u64 {
+    let slash = mode.iter().position(|byte| *byte == b'/');
+    let said = slash.and_then(|slash| number(mode.get(slash + 1..)?));
+    let others = match mode.eq_ignore_ascii_case(b"CDG") {
+        true => PICTURES_BYTES,
+        false => AUDIO_BYTES,
+    };
+    said.filter(|bytes| *bytes > 0).unwrap_or(others)
+}
+
+/// Whether such a track is of data that can be read.
+fn is_data(mode: &[u8]) -> bool {
+    let is_mode = mode.to_ascii_uppercase().starts_with(b"MODE");
+    is_mode && mode.contains(&b'/') && Layout::of_sector_bytes(sector_bytes(mode)).is_some()
 }
 
 impl Walk {
@@ -78,16 +98,44 @@ impl Walk {
         let unquoted = || rest.split_at(last_space.unwrap_or(rest.len()));
         let (name, kind) = quoted(rest).unwrap_or_else(unquoted);
         let is_binary = kind.trim_ascii().eq_ignore_ascii_case(b"BINARY");
+        if self.is_waiting && self.has_pregap {
+            self.end_file();
+        }
         self.file = Some((name.to_owned(), is_binary));
         (self.frame, self.byte, self.sector_bytes) = (0, 0, 0);
         self.begin = Some(0);
+    }
+
+    /// The rest of the file belongs to the pregap of the current track.
+    fn end_file(&mut self) {
+        let file = self.stored_file();
+        self.found.add_room(Listed {
+            number: self.number,
+            is_data: false,
+            file,
+            track: Track {
+                start: self.byte,
+                length_bytes: u64::MAX,
+                layout: layout_of(self.sector_bytes),
+            },
+            sector: None,
+            gap_sectors: 0,
+        });
+    }
+
+    /// The current file, if sectors are in it as they are.
+    fn stored_file(&mut self) -> Option<usize> {
+        match &self.file {
+            Some((name, true)) => Some(self.found.file(name)),
+            _ => None,
+        }
     }
 
     fn track(&mut self, rest: &[u8]) {
         let (number_word, mode) = split_word(rest);
         self.number = number(&number_word).map_or(0, |number| number as usize);
         self.mode = mode.to_owned();
-        self.is_waiting = true;
+        (self.is_waiting, self.has_pregap) = (true, false);
     }
 
     fn remark(&mut self, rest: &[u8]) {
@@ -104,7 +152,7 @@ impl Walk {
         let (Some(index), Some(frame)) = (number(&index), frames(position)) else {
             return Err("has an index that is no time");
         };
-        let own_bytes = sector_bytes(&self.mode).unwrap_or(AUDIO_BYTES);
+        let own_bytes = sector_bytes(&self.mode);
         // Sectors before the first track of a file are of its size.
         let each = if self.sector_bytes == 0 {
             own_bytes
@@ -123,6 +171,7 @@ impl Walk {
             self.end_track();
         }
         self.sector_bytes = own_bytes;
+        self.has_pregap = true;
         let begin = *self.begin.get_or_insert(frame);
         if index > 0 {
             self.begin_track(own_bytes, frame - begin.min(frame));
@@ -132,7 +181,8 @@ impl Walk {
 
     /// The track before ends at the first index of the current one.
     fn end_track(&mut self) {
-        if let Some(before) = self.found.tracks.last_mut() {
+        let before = self.found.tracks.last_mut();
+        if let Some(before) = before.filter(|_| self.is_found) {
             before.track.length_bytes = self.byte.saturating_sub(before.track.start);
         }
     }
@@ -140,12 +190,8 @@ impl Walk {
     fn begin_track(&mut self, sector_bytes: u64, pregap: u64) {
         self.is_waiting = false;
         self.begin = None;
-        let layout = Layout::of_sector_bytes(sector_bytes);
-        let is_mode = self::sector_bytes(&self.mode).is_some() && layout.is_some();
-        let file = match &self.file {
-            Some((name, true)) => Some(self.found.file(name)),
-            _ => None,
-        };
+        let is_mode = is_data(&self.mode);
+        let file = self.stored_file();
         self.has_data_in_sound |= is_mode && self.file.is_some() && file.is_none();
         let mut gap = std::mem::take(&mut self.gap_sectors).saturating_add(pregap);
         let before = self.session.max(1);
@@ -154,20 +200,26 @@ impl Walk {
             gap = gap.max(PREGAP_SECTORS).saturating_add(between);
         }
         self.session = before.max(self.next_session);
-        let stride = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
-        self.found.add(Listed {
+        self.is_found = self.found.add(Listed {
             number: self.number,
             is_data: is_mode && file.is_some(),
             file,
             track: Track {
                 start: self.byte,
                 length_bytes: u64::MAX,
-                layout: layout.unwrap_or(Layout::RAW.with_stride(stride)),
+                layout: layout_of(sector_bytes),
             },
             sector: self.sector.take(),
             gap_sectors: gap,
         });
     }
+}
+
+/// Of sectors of a size that is not known only that counts.
+fn layout_of(sector_bytes: u64) -> Layout {
+    let stride = usize::try_from(sector_bytes).unwrap_or(usize::MAX);
+    let known = Layout::of_sector_bytes(sector_bytes);
+    known.unwrap_or(Layout::RAW.with_stride(stride))
 }
 
 #[cfg(test)]
@@ -254,6 +306,59 @@ mod tests {
         let outer = track(1, data, "") + "REM HIGH-DENSITY AREA\n" + &track(2, data, "");
         let places = vec![(start, 150), (start, 45_000)];
         assert_eq!(listed(&outer), (vec![1, 2], places));
+    }
+
+    #[test]
+    fn sectors_have_the_size_that_their_mode_says() {
+        for (mode, bytes) in [
+            ("CDG", 2448),
+            ("AUDIO", 2352),
+            ("CDI/2336", 2336),
+            ("mode2/2048", 2048),
+        ] {
+            let text = format!(
+                "FILE \"a\" BINARY\nTRACK 01 {mode}\nINDEX 01 00:00:00\n\
+                 TRACK 02 MODE1/2352\nINDEX 01 00:01:00\n"
+            );
+            let (_, places) = listed(&text);
+            assert_eq!(places, [(0, 0), (75 * bytes, 0)], "{mode}");
+        }
+        let (data, _) = listed("FILE \"a\" BINARY\nTRACK 01 CDI/2352\nINDEX 01 00:00:00\n");
+        assert!(data.is_empty());
+    }
+
+    #[test]
+    fn a_track_that_is_refused_leaves_the_one_before_alone() {
+        let text = "FILE \"a\" BINARY\nTRACK 01 MODE1/2048\nINDEX 01 00:00:00\n\
+                    TRACK 00 AUDIO\nINDEX 01 00:01:00\nTRACK 100 AUDIO\nINDEX 01 00:03:00\n\
+                    FILE \"b\" BINARY\nTRACK 02 AUDIO\nINDEX 01 00:00:00\n\
+                    TRACK 00 AUDIO\nINDEX 01 00:09:00\nTRACK 03 AUDIO\nINDEX 01 00:10:00\n";
+        let found = parse(b"x", text.as_bytes()).ok().unwrap();
+        let of = |it: &Listed| (it.number, it.track.length_bytes);
+        let lengths: Vec<_> = found.tracks.iter().map(of).collect();
+        let expected = [(1, 75 * 2048), (2, 9 * 75 * 2352), (3, u64::MAX)];
+        assert_eq!(lengths, expected);
+    }
+
+    #[test]
+    fn a_pregap_at_the_end_of_the_file_before_takes_room() {
+        let text = "FILE \"1\" BINARY\nTRACK 01 MODE1/2352\nINDEX 01 00:00:00\n\
+                    TRACK 02 AUDIO\nINDEX 00 00:04:00\n\
+                    FILE \"2\" BINARY\nINDEX 01 00:00:00\n\
+                    TRACK 03 MODE1/2352\nINDEX 00 00:01:00\nINDEX 01 00:03:00\n";
+        let found = parse(b"x", text.as_bytes()).ok().unwrap();
+        let of = |it: &Listed| (it.number, it.file, it.track.start, it.gap_sectors);
+        let tracks: Vec<_> = found.tracks.iter().map(of).collect();
+        let expected = [
+            (1, Some(0), 0, 0),
+            (2, Some(0), 300 * 2352, 0),
+            (2, Some(1), 0, 0),
+            (3, Some(1), 225 * 2352, 150),
+        ];
+        assert_eq!(tracks, expected);
+        assert_eq!(found.tracks[0].track.length_bytes, 300 * 2352);
+        assert_eq!(found.tracks[1].track.sectors(Some(310 * 2352)), Some(10));
+        assert!(found.tracks.iter().filter(|it| it.is_data).count() == 2);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Sheet {
 struct Found {
     files: Vec<Vec<u8>>,
     tracks: Vec<Listed>,
+    /// Of `tracks` those that are parts of others.
+    rooms: usize,
 }
 
 const NO_DATA: &str = "has no data track: it describes a disc of music, or none";
@@ -75,11 +77,22 @@ impl Found {
         })
     }
 
-    /// Adds a track, unless there are more than a disc has.
-    fn add(&mut self, track: Listed) {
+    /// Adds a track, unless there are more than a disc has; returns whether it did.
+    fn add(&mut self, track: Listed) -> bool {
         let is_number = (1..=TRACKS_MAX).contains(&track.number);
-        if is_number && self.tracks.len() < TRACKS_MAX {
+        let is_taken = is_number && self.tracks.len() - self.rooms < TRACKS_MAX;
+        if is_taken {
             self.tracks.push(track);
+        }
+        is_taken
+    }
+
+    /// Adds a part of a track that only takes room, of a length that its file has: one for each
+    /// track.
+    fn add_room(&mut self, part: Listed) {
+        if self.rooms < TRACKS_MAX {
+            self.rooms += 1;
+            self.tracks.push(part);
         }
     }
 }
@@ -97,7 +110,7 @@ impl Sheet {
     /// What is wrong with it, in words that can follow its name.
     pub fn parse(name: &[u8], bytes: &[u8]) -> Result<Self, &'static str> {
         let (stem, (_, title, parse)) = kind(name).ok_or("has no name of a sheet")?;
-        let Found { files, tracks } = parse(stem, bytes)?;
+        let Found { files, tracks, .. } = parse(stem, bytes)?;
         if !tracks.iter().any(|track| track.is_data) {
             return Err(NO_DATA);
         }

@@ -41,23 +41,31 @@ pub(super) fn parse(_: &[u8], text: &[u8]) -> Result<Found, &'static str> {
                 }
             }
             b"DATAFILE" | b"FILE" | b"AUDIOFILE" => {
-                let place = match layout {
+                let (name, track) = match layout {
                     Some(layout) => {
                         let (name, rest) = quoted(rest).ok_or("names no file")?;
-                        Some((found.file(name), track(layout, rest, word == b"FILE")))
+                        (Some(name), track(layout, rest, word == b"FILE"))
                     }
-                    None => None,
+                    None => (None, music(rest)),
                 };
                 // What follows in the same track only takes room.
                 let is_first = found.tracks.last().is_none_or(|it| it.number != number);
-                found.add(Listed {
+                if let (false, Some(sectors)) = (is_first, track.sectors(None)) {
+                    gap_sectors = gap_sectors.saturating_add(sectors);
+                    continue;
+                }
+                let listed = Listed {
                     number,
-                    is_data: is_first && place.is_some(),
-                    file: place.map(|(file, _)| file),
-                    track: place.map_or_else(|| music(rest), |(_, track)| track),
+                    is_data: is_first && name.is_some(),
+                    file: name.map(|name| found.file(name)),
+                    track,
                     sector: None,
                     gap_sectors: std::mem::take(&mut gap_sectors),
-                });
+                };
+                match is_first {
+                    true => drop(found.add(listed)),
+                    false => found.add_room(listed),
+                }
             }
             _ => {}
         }
@@ -215,9 +223,25 @@ mod tests {
         let expected = [
             (1, true, 0, Some(300)),
             (2, false, 150, Some(225)),
-            (2, false, 0, Some(10)),
-            (3, true, 5, None),
+            (3, true, 15, None),
         ];
         assert_eq!(listed, expected);
+    }
+
+    /// As of a recording that was cut into pieces, or has silence everywhere.
+    #[test]
+    fn a_track_of_many_parts_costs_no_track_behind_it() {
+        let parts = "FILE \"a.wav\" 0 00:00:01\n".repeat(300);
+        let open = "DATAFILE \"2.bin\" #1\n".repeat(300);
+        let text = format!(
+            "TRACK AUDIO\n{parts}TRACK MODE1_RAW\nDATAFILE \"1.bin\" 00:04:00\n{open}\
+             TRACK MODE1_RAW\nDATAFILE \"3.bin\"\n"
+        );
+        let found = parse(b"x", text.as_bytes()).ok().unwrap();
+        let data = found.tracks.iter().filter(|it| it.is_data);
+        let data: Vec<_> = data.map(|it| (it.number, it.gap_sectors)).collect();
+        assert_eq!(data, [(2, 299), (3, 0)]);
+        assert_eq!(found.files, [&b"1.bin"[..], b"2.bin", b"3.bin"]);
+        assert!(found.tracks.len() <= 2 * crate::tracks::TRACKS_MAX);
     }
 }
