@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """usage: scripts/bench-object.py [--quick] [--delay MS[,MS...]] [--rounds N] [--only WORDS]
+                               [--files N]
 
 Measures mounts of a bucket: Pagewell beside `rclone mount` (with and without its file cache), s3fs,
 mountpoint-s3 (with and without its cache), and a program that does nothing but ranged GETs or parts of
@@ -23,6 +24,7 @@ With --stalled nothing is compared: a mount has a cache of 128 MiB, the store st
 of 16 readers and 4 writers, and the largest memory of the program may be 64 MiB above its cache.
 
   --quick          a tenth of the bytes and files, one round
+  --files N        this many small files (10,000)
   --delay MS,...   added latencies in milliseconds (0,5,50)
   --rounds N       rounds (3)
   --only WORDS     only cases with these words in their names; may be repeated
@@ -587,6 +589,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--delay", default="0,5,50")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--files", type=int)
     parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--stalled", action="store_true")
     try:
@@ -595,6 +598,7 @@ def main():
         sys.exit(__doc__)
     rounds = 1 if options.quick else options.rounds
     files, large_bytes = (1000, 100 << 20) if options.quick else (10_000, 1 << 30)
+    files = options.files or files
     scratch = tempfile.mkdtemp(prefix="pagewell-object.", dir="/var/tmp")
     running = []
     failed = False
