@@ -10,9 +10,13 @@
 //! store, then *being sent*, and then part of a new base. The cache writes pages back as it does to
 //! a disk: bytes that the base has by then need no place; for others a staged file is made.
 //!
+//! Of a new file bytes are sent to the store while it is written (`ahead.rs`). They stay dirty, and
+//! are *ahead* until they are written again.
+//!
 //! A dirty byte was written to memory after it became dirty. So the staged file has its newest
 //! value, or memory has a newer one that is not written back yet.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_base::spans::Spans;
@@ -42,6 +46,8 @@ struct BackingState {
     length_bytes: u64,
     dirty: Spans,
     sending: Spans,
+    /// Dirty, and on their way or in an upload as they are.
+    ahead: Spans,
     staged: Option<Arc<StagedFile>>,
     /// Bytes of the staged file that are not older than the base.
     kept: Spans,
@@ -53,6 +59,8 @@ pub(super) struct Draft {
     pub base: Option<(Version, u64)>,
     pub length_bytes: u64,
     pub dirty: Spans,
+    /// Of these, what an upload has that began while they were written.
+    pub ahead: Spans,
 }
 
 impl BackingState {
@@ -102,6 +110,7 @@ impl BackingState {
             base: base.map(|base| (base.version().clone(), self.base_bytes)),
             length_bytes: self.length_bytes,
             dirty: dirty.clone(),
+            ahead: Spans::default(),
         }
     }
 }
@@ -150,6 +159,7 @@ impl Backing {
                 kept: draft.dirty.clone(),
                 dirty: draft.dirty,
                 sending: Spans::default(),
+                ahead: Spans::default(),
                 staged: Some(Arc::new(staged)),
             }),
         }
@@ -195,6 +205,24 @@ impl Backing {
         let mut state = self.state.lock();
         state.dirty.insert(start, end);
         state.dirty.melt(SPANS_MAX);
+        state.ahead.take(start, end);
+    }
+
+    /// Whether no byte of the base is kept, and all is changed up to `until`.
+    pub(super) fn may_go_ahead(&self, until: u64) -> bool {
+        let state = self.state.lock();
+        let is_new = state.base_bytes == 0 && state.sending.is_empty();
+        is_new && until <= state.length_bytes && state.dirty.covers(0, until)
+    }
+
+    /// Notes that bytes go to an upload as they are from now on, if all is changed up to `until`.
+    /// No write may be on its way: it would change them unseen.
+    pub(super) fn goes_ahead(&self, range: Range<u64>, until: u64) -> bool {
+        let goes = range.end <= until && self.may_go_ahead(until);
+        if goes {
+            self.state.lock().ahead.insert(range.start, range.end);
+        }
+        goes
     }
 
     /// Notes that memory has bytes up to `end`.
@@ -208,6 +236,7 @@ impl Backing {
     pub(super) fn set_length(&self, length_bytes: u64) {
         let mut state = self.state.lock();
         state.dirty.take(length_bytes, u64::MAX);
+        state.ahead.take(length_bytes, u64::MAX);
         state.kept.take(length_bytes, u64::MAX);
         state.base_bytes = state.base_bytes.min(length_bytes);
         state.length_bytes = length_bytes;
@@ -228,7 +257,11 @@ impl Backing {
         state.dirty.take(length_bytes, u64::MAX);
         let dirty = std::mem::take(&mut state.dirty);
         state.sending.extend(dirty);
-        Some(state.draft(&state.sending))
+        let ahead = std::mem::take(&mut state.ahead);
+        Some(Draft {
+            ahead,
+            ..state.draft(&state.sending)
+        })
     }
 
     pub(super) fn draft(&self) -> Draft {

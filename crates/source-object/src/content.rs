@@ -1,5 +1,6 @@
 //! The bytes of a file: read and written in memory.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pagewell_base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -10,13 +11,14 @@ use pagewell_object_client::Version;
 use pagewell_source_bytes::{Bytes, Run};
 
 use super::backing::{Backing, Draft};
-use super::upload;
+use super::upload::{self, Ahead};
 
 const PAGE_BYTES: u64 = pagewell_cache::PAGE_BYTES as u64;
 
 pub(super) struct Content {
     backing: Arc<Backing>,
     bytes: Bytes,
+    ahead: Ahead,
     /// Shared by threads that write to memory. Held alone: no byte is dirty that is not written
     /// yet.
     writing: RwLock<()>,
@@ -27,12 +29,17 @@ impl Content {
         Self {
             backing,
             bytes: Bytes::of(cached),
+            ahead: Ahead::default(),
             writing: RwLock::new(()),
         }
     }
 
     pub(super) fn backing(&self) -> &Backing {
         &self.backing
+    }
+
+    pub(super) fn ahead(&self) -> &Ahead {
+        &self.ahead
     }
 
     pub(super) fn is_as(&self, version: &Version) -> bool {
@@ -132,6 +139,12 @@ impl Content {
     /// Has writers wait; returns when none writes.
     pub(super) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
         self.writing.write()
+    }
+
+    /// [`Backing::goes_ahead`].
+    pub(super) fn goes_ahead(&self, range: Range<u64>, until: u64) -> bool {
+        let _alone = self.writing.write();
+        self.backing.goes_ahead(range, until)
     }
 
     pub(super) fn begin_to_send(&self, anyway: bool) -> Option<Draft> {

@@ -41,6 +41,7 @@ struct FileState {
     changes: u64,
     journaled_changes: u64,
     mark: Option<String>,
+    ahead: Option<SentAhead>,
     /// What came of a change, not reported to a caller yet.
     failure: Option<Error>,
     removed_at: Option<Instant>,
@@ -57,6 +58,13 @@ struct Own {
     changed: Timestamp,
     /// The version they became; `None`: not at the remote.
     version: Option<Version>,
+}
+
+/// What the metadata says of changes that are sent before they are committed.
+#[derive(Clone)]
+struct SentAhead {
+    modified: Timestamp,
+    mark: String,
 }
 
 /// A version, when the remote had it, and its metadata where that is known.
@@ -106,7 +114,7 @@ impl File {
             }
             // It is another file with the old name.
             state.removed_at = None;
-            (state.own, state.mark) = (None, None);
+            (state.own, state.mark, state.ahead) = (None, None, None);
             given_up = state.content.take();
         }
         let before = state.seen.take();
@@ -128,6 +136,16 @@ impl File {
         });
         drop(state);
         drop(given_up);
+    }
+
+    /// Notes the metadata of the version that was seen last, if that is this one.
+    pub(super) fn learn(&self, version: &Version, metadata: &Metadata) {
+        let mut state = self.state.lock();
+        if let Some(seen) = &mut state.seen
+            && seen.version.is_same(version)
+        {
+            seen.known = Some(Known::new(metadata.clone()));
+        }
     }
 
     /// What it looks like, if it was changed here or seen less than `age` ago; `needs_metadata`:
@@ -410,14 +428,18 @@ impl File {
         }
     }
 
+    /// The bytes, if there are any that may be changed.
+    pub(super) fn changing_content(&self) -> Option<Arc<Content>> {
+        self.state.lock().content.clone()
+    }
+
     pub(super) fn staged(&self) -> Option<Arc<StagedFile>> {
-        let content = self.state.lock().content.clone();
-        content?.backing().staged()
+        self.changing_content()?.backing().staged()
     }
 
     /// Bytes that the remote has not.
     pub(super) fn changed_bytes(&self) -> u64 {
-        let content = self.state.lock().content.clone();
+        let content = self.changing_content();
         content.map_or(0, |content| content.backing().draft().dirty.bytes())
     }
 
@@ -457,8 +479,9 @@ impl File {
     pub(super) fn change(&self) {
         let mut state = self.state.lock();
         state.changes += 1;
+        let ahead = state.ahead.as_ref().map(|ahead| ahead.modified);
         let own = Own {
-            modified: Timestamp::now(),
+            modified: ahead.unwrap_or_else(Timestamp::now),
             changed: state.next_change(),
             version: None,
         };
@@ -466,6 +489,43 @@ impl File {
         if let Some(wanted) = &mut state.wanted {
             wanted.modified = None;
         }
+    }
+
+    /// Its changes are sent from now on, before they are committed: until [`Self::end_ahead`], or
+    /// until they are an object, writes do not move the time of the last change. Returns the mark
+    /// of that object.
+    pub(super) fn begin_ahead(&self) -> String {
+        let mut state = self.state.lock();
+        let modified = state.own.as_ref().map(|own| own.modified);
+        let mark = state.mark.clone().unwrap_or_else(fresh_mark);
+        state.ahead = Some(SentAhead {
+            modified: modified.unwrap_or_else(Timestamp::now),
+            mark: mark.clone(),
+        });
+        mark
+    }
+
+    /// All of it is sent at the commit. It was changed until now, unless a time was set.
+    pub(super) fn end_ahead(&self) {
+        let mut state = self.state.lock();
+        let Some(ahead) = state.ahead.take() else {
+            return;
+        };
+        let changed = state.next_change();
+        let is_set = state.wanted.is_some_and(|wanted| wanted.modified.is_some());
+        if let Some(own) = &mut state.own
+            && own.modified == ahead.modified
+            && !is_set
+        {
+            (own.modified, own.changed) = (Timestamp::now(), changed);
+        }
+    }
+
+    /// Notes that the object has the bytes, and that its metadata has still to become this.
+    pub(super) fn want(&self, marks: Marks) {
+        let mut state = self.state.lock();
+        state.wanted = Some(state.wanted.unwrap_or_default().over(marks));
+        state.wanted_count += 1;
     }
 
     /// Notes what was set here. With `is_kept` it goes to the metadata; else memory alone shows it.
@@ -512,7 +572,7 @@ impl File {
         if state.opens > 0 {
             state.given = Some(version.clone());
         }
-        state.mark = None;
+        (state.mark, state.ahead) = (None, None);
         state.seen = Some(Seen {
             version: version.clone(),
             at: Instant::now(),
@@ -557,6 +617,7 @@ impl File {
         state.seen = None;
         state.own = None;
         state.wanted = None;
+        state.ahead = None;
         state.failure = None;
         state.content.take()
     }
@@ -569,10 +630,10 @@ impl File {
     /// one if there is none.
     pub(super) fn mark(&self) -> String {
         let mut state = self.state.lock();
-        let mark = state.mark.get_or_insert_with(|| {
-            let number = pagewell_fs::verifier::fresh();
-            format!("{number:016x}")
-        });
+        let ahead = state.ahead.as_ref().map(|ahead| ahead.mark.clone());
+        let mark = state
+            .mark
+            .get_or_insert_with(|| ahead.unwrap_or_else(fresh_mark));
         mark.clone()
     }
 
@@ -634,6 +695,11 @@ impl File {
     pub(super) fn is_removed(&self) -> bool {
         self.state.lock().removed_at.is_some()
     }
+}
+
+fn fresh_mark() -> String {
+    let number = pagewell_fs::verifier::fresh();
+    format!("{number:016x}")
 }
 
 /// The error of a program whose file is another one now.

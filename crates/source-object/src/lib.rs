@@ -21,6 +21,7 @@
 //! links that others left in metadata are not shown by default: they cost a request for each file.
 //! A bucket whose names come in no listing cannot be walked.
 
+mod ahead;
 mod backing;
 mod changed;
 mod content;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use pagewell_fs::{Error, Result, Timestamp};
-use pagewell_object_client::{Condition, Error as RemoteError, Metadata, Upload, Version};
+use pagewell_object_client::{Condition, Error as RemoteError, Metadata, Remote, Upload, Version};
 use pagewell_staging::{Base as RecordBase, Record, Staging};
 
 use super::backing::Draft;
@@ -23,12 +23,23 @@ use super::metadata::Marks;
 use super::moves::Mover;
 use super::node::Node;
 use super::tree::Tree;
-use super::upload::{Base, Failure, NewObject, Notes, Uploader};
+use super::upload::{Base, Early, Failure, NewObject, Notes, Source, Uploader};
 
 pub(super) struct Sender {
     tree: Arc<Tree>,
     staging: Arc<Staging>,
     uploader: Uploader,
+    /// How work is begun that sends a file while it is written.
+    start: fn(&Arc<Sender>, Work),
+}
+
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+
+struct Made {
+    version: Version,
+    /// What the object has now.
+    metadata: Metadata,
+    is_as_wanted: bool,
 }
 
 /// Notes uploads, which a process may leave behind.
@@ -48,7 +59,19 @@ impl Sender {
             tree: tree.clone(),
             staging: staging.clone(),
             uploader,
+            start: start_thread,
         }
+    }
+
+    /// The same that sends no file beside its writer.
+    #[cfg(test)]
+    pub(super) fn without_threads(self) -> Self {
+        let start = |_: &Arc<Self>, work: Work| work();
+        Self { start, ..self }
+    }
+
+    pub(super) fn start(self: &Arc<Self>, work: Work) {
+        (self.start)(self, work);
     }
 
     pub(super) fn staging(&self) -> &Staging {
@@ -68,8 +91,34 @@ impl Sender {
         }
     }
 
+    pub(super) fn remote(&self) -> &dyn Remote {
+        &**self.tree.data().remote()
+    }
+
     /// Makes an object of a file with its changes. The caller has [`File::hold_to_send`].
     pub(super) fn send(&self, node: &Arc<Node>, file: &File, content: &Content) -> Result<()> {
+        let mut early = content.ahead().take();
+        if early.is_none() {
+            file.end_ahead();
+        }
+        let sent = self.send_with(node, file, content, &mut early);
+        if let Some(early) = early {
+            self.uploader.abort(self.remote(), &early.upload, self);
+        }
+        file.end_ahead();
+        if sent.is_ok() {
+            content.ahead().reset();
+        }
+        sent
+    }
+
+    fn send_with(
+        &self,
+        node: &Arc<Node>,
+        file: &File,
+        content: &Content,
+        early: &mut Option<Early>,
+    ) -> Result<()> {
         let mut was_own = false;
         loop {
             let wanted = file.wanted();
@@ -77,16 +126,20 @@ impl Sender {
             let Some(draft) = content.begin_to_send(has_wanted) else {
                 return Ok(());
             };
-            let result = self.upload(
-                node.key(),
-                file,
-                content,
-                (&draft, wanted.0.over(node.set_here())),
-            );
+            let marks = wanted.0.over(node.set_here());
+            let result = self.upload(node.key(), file, content, (&draft, marks), early);
             let failure = match result {
-                Ok((version, metadata)) => {
-                    self.note_sent(node, file, content, (&version, metadata, wanted.1));
+                Ok(made) if made.is_as_wanted => {
+                    self.note_sent(node, file, content, (made, wanted.1));
                     return Ok(());
+                }
+                Ok(made) => {
+                    let modified = file.shown().map(|shown| shown.modified);
+                    let rest = Marks { modified, ..marks };
+                    file.want(rest);
+                    self.note_sent(node, file, content, (made, wanted.1));
+                    was_own = false;
+                    continue;
                 }
                 Err(failure) => failure,
             };
@@ -111,38 +164,33 @@ impl Sender {
         node: &Arc<Node>,
         file: &File,
         content: &Content,
-        (version, metadata, wanted_count): (&Version, Metadata, u64),
+        (made, wanted_count): (Made, u64),
     ) {
-        let staged = file.sent(content, version, (metadata, wanted_count));
+        let version = made.version;
+        let staged = file.sent(content, &version, (made.metadata, wanted_count));
         if let Some(staged) = staged {
             staged.finish();
         }
-        note_made(node, Found::File(version.clone()), true);
+        note_made(node, Found::File(version), true);
     }
 
+    /// Makes an object of the draft, of the upload that began early if there is one.
     fn upload(
         &self,
         key: &str,
         file: &File,
         content: &Content,
         (draft, wanted): (&Draft, Marks),
-    ) -> Result<(Version, Metadata), Failure> {
-        let remote = &**self.tree.data().remote();
-        let mut others = file.metadata();
-        if let Some((base, _)) = &draft.base
-            && others.is_none()
-        {
-            let found = remote.head(key)?;
-            if !found.version.is_same(base) {
-                return Err(RemoteError::Changed.into());
-            }
-            others = Some(found.metadata);
-        }
+        early: &mut Option<Early>,
+    ) -> Result<Made, Failure> {
+        let remote = self.remote();
+        let base = draft.base.as_ref().map(|(version, _)| version);
+        let others = self.others(key, file, base)?;
         let condition = match &draft.base {
             Some((base, _)) => Condition::Is(base.clone()),
             None => Condition::Absent,
         };
-        let metadata = metadata_of(file, wanted, &others.unwrap_or_default());
+        let metadata = metadata_of(file, file.mark(), wanted, &others);
         let base = draft.base.as_ref().map(|(version, kept_bytes)| Base {
             key,
             version,
@@ -156,8 +204,80 @@ impl Sender {
             condition: &condition,
             metadata: &metadata,
         };
+        if let Some(now) = self.metadata_of_early(early, &object) {
+            let of = (&object, content as &dyn Source);
+            let with = (remote, self as &dyn Notes);
+            if let Some(version) = self.uploader.finish(with, of, early, &draft.ahead)? {
+                return Ok(Made {
+                    is_as_wanted: now == metadata,
+                    version,
+                    metadata: now,
+                });
+            }
+        }
         let version = self.uploader.upload(remote, &object, content, self)?;
-        Ok((version, metadata))
+        Ok(Made {
+            version,
+            metadata,
+            is_as_wanted: true,
+        })
+    }
+
+    /// The metadata that the object of an early upload gets; none where all has to be sent for the
+    /// sake of another.
+    fn metadata_of_early(
+        &self,
+        early: &mut Option<Early>,
+        object: &NewObject<'_>,
+    ) -> Option<Metadata> {
+        let early = early.as_mut()?;
+        if early.metadata == *object.metadata {
+            return Some(early.metadata.clone());
+        }
+        if !early.upload.metadata.is_empty() {
+            // This store takes it at the end.
+            early.upload.metadata.clone_from(object.metadata);
+            return Some(object.metadata.clone());
+        }
+        let is_copied = self.uploader.copies_whole(object.length_bytes);
+        is_copied.then(|| early.metadata.clone())
+    }
+
+    /// The metadata of the object before, which others may have put there.
+    fn others(&self, key: &str, file: &File, base: Option<&Version>) -> Result<Metadata, Failure> {
+        let known = file.metadata();
+        let (Some(base), None) = (base, &known) else {
+            return Ok(known.unwrap_or_default());
+        };
+        let found = self.remote().head(key)?;
+        if !found.version.is_same(base) {
+            return Err(RemoteError::Changed.into());
+        }
+        Ok(found.metadata)
+    }
+
+    /// The metadata of an object that is sent before its commit.
+    pub(super) fn begin_ahead(
+        &self,
+        node: &Node,
+        file: &File,
+        base: Option<&Version>,
+    ) -> Result<Metadata, Failure> {
+        let others = self.others(node.key(), file, base)?;
+        if let Some(base) = base {
+            // The commit need not ask again.
+            file.learn(base, &others);
+        }
+        let mark = file.begin_ahead();
+        let wanted = file.wanted().0.over(node.set_here());
+        Ok(metadata_of(file, mark, wanted, &others))
+    }
+
+    /// Ends the upload of a file that nothing is sent of any more.
+    pub(super) fn give_up_ahead(&self, content: &Content) {
+        if let Some(upload) = content.ahead().give_up() {
+            self.uploader.abort(self.remote(), &upload, self);
+        }
     }
 
     /// Keeps changes that would replace those of others in the staging folder, and forgets them.
@@ -218,7 +338,23 @@ pub(super) fn note_made(node: &Arc<Node>, found: Found, is_stored: bool) {
     directory.note_made(Item::new(name.as_bytes(), found), at);
 }
 
-fn metadata_of(file: &File, wanted: Marks, others: &Metadata) -> Metadata {
+/// Works on a thread of its own, if there may be one more.
+fn start_thread(sender: &Arc<Sender>, work: Work) {
+    if !sender.uploader.budget().has_helper() {
+        return;
+    }
+    let sender = sender.clone();
+    let work = move || {
+        if let Some(_helper) = sender.uploader.budget().helper() {
+            work();
+        }
+    };
+    let thread = std::thread::Builder::new().name("pagewell-ahead".to_owned());
+    // Without it all is sent at the commit.
+    let _ = thread.spawn(work);
+}
+
+fn metadata_of(file: &File, mark: String, wanted: Marks, others: &Metadata) -> Metadata {
     let shown = file.shown();
     let modified = shown.map(|shown| shown.marks.modified.unwrap_or(shown.modified));
     let marks = Marks {
@@ -227,7 +363,7 @@ fn metadata_of(file: &File, wanted: Marks, others: &Metadata) -> Metadata {
     };
     let mut metadata = marks.to(others);
     metadata.retain(|(name, _)| !name.eq_ignore_ascii_case(MARK));
-    metadata.push((MARK.to_owned(), file.mark().into_bytes()));
+    metadata.push((MARK.to_owned(), mark.into_bytes()));
     metadata
 }
 

@@ -146,6 +146,17 @@ impl Store {
         self.state.lock().uploads.len()
     }
 
+    /// Parts of uploads that have not ended.
+    pub(crate) fn parts_there(&self) -> usize {
+        let state = self.state.lock();
+        state.uploads.values().map(|begun| begun.parts.len()).sum()
+    }
+
+    /// Ends all uploads, as a rule of the store does.
+    pub(crate) fn end_uploads(&self) {
+        self.state.lock().uploads.clear();
+    }
+
     /// What was asked since this was asked last.
     pub(crate) fn asked(&self) -> Vec<Asked> {
         std::mem::take(&mut self.state.lock().asked)

@@ -25,6 +25,7 @@ use pagewell_fs::{
 use pagewell_object_client::{Acknowledge, Handling, Version};
 use pagewell_staging::Journaled;
 
+use super::ahead;
 use super::backing::Draft;
 use super::changed::Changed;
 use super::content::Content;
@@ -54,7 +55,7 @@ const TICK: Duration = Duration::from_secs(1);
 pub(super) struct Writer {
     tree: Arc<Tree>,
     guard: Guard,
-    sender: Sender,
+    sender: Arc<Sender>,
     changed: Changed,
     leftovers: Leftovers,
     handling: Handling,
@@ -86,7 +87,7 @@ impl Writer {
         Arc::new(Self {
             tree: tree.clone(),
             guard,
-            sender,
+            sender: Arc::new(sender),
             changed: Changed::default(),
             leftovers,
             handling,
@@ -179,6 +180,7 @@ impl Writer {
                 base: base.map(|version| (version, record.base_bytes)),
                 length_bytes: record.length_bytes,
                 dirty,
+                ahead: Spans::default(),
             };
             let Some(file) = node.file() else { continue };
             let content = self.tree.data().resume(node.key(), draft, staged);
@@ -282,6 +284,9 @@ impl Writer {
                 return Err(Error::TryLater);
             }
             written.map_err(|error| self.refused(error))?;
+            if self.handling.acknowledge == Acknowledge::Store {
+                ahead::follow(&self.sender, node, offset + u64::from(count));
+            }
         }
         if is_stable {
             self.commit(node)?;
@@ -425,12 +430,16 @@ impl Writer {
     /// Throws away what a file has; nothing reads it any more.
     pub(super) fn give_up(&self, file: &File) {
         if let Some(content) = file.give_up() {
+            self.sender.give_up_ahead(&content);
             content.discard();
         }
     }
 
     /// A file without a name has nothing to be sent, now or after a kill.
     pub(super) fn forget(&self, node: &Node) {
+        if let Some(content) = node.file().and_then(File::changing_content) {
+            self.sender.give_up_ahead(&content);
+        }
         if let Some(staged) = node.file().and_then(File::staged) {
             staged.withdraw();
         }

@@ -342,15 +342,21 @@ async fn an_object_is_made_of_blocks() {
         (Some("\"0x2\""), 13)
     );
     let seen = script.seen();
-    let name = |number: u32| STANDARD.encode(format!("{}{number:08}", upload.id));
+    let name = |number: usize| {
+        let name = &parts[number - 1].etag;
+        let digits = STANDARD.decode(name).expect("base 64");
+        assert!(digits.starts_with(format!("{}{number:08}", upload.id).as_bytes()));
+        assert_eq!(digits.len(), 48);
+        name.as_str()
+    };
     let target = |name: &str| {
         let id = percent::component(name);
         format!("/one/container/k?blockid={id}&comp=block")
     };
-    assert_eq!(seen[0].target, target(&name(1)));
+    assert_eq!(seen[0].target, target(name(1)));
     assert_eq!(seen[0].header("content-md5"), Some(DIGEST));
     assert_eq!(seen[0].header("x-ms-meta-mode"), None);
-    assert_eq!(seen[1].target, target(&name(2)));
+    assert_eq!(seen[1].target, target(name(2)));
     let url = seen[1].header("x-ms-copy-source").unwrap_or("");
     assert!(
         url.starts_with("https://store:10000/one/container/a//b%20c?se="),

@@ -2,10 +2,12 @@
 //! that has them.
 //!
 //! ```text
-//!   name of a block = base 64 of ( 32 digits: the upload | 8 digits: the part )
+//!   name of a block = base 64 of ( 32 digits: the upload | 8 digits: the part | 8 at random )
 //! ```
 //!
-//! All names of a blob's blocks have one length. A part without bytes is no block.
+//! A part that is sent again with other bytes is another block: a request that Azure carries out
+//! after it was given up replaces nothing. All names of a blob's blocks have one length.
+//! A part without bytes is no block.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -34,11 +36,14 @@ use crate::writable::{Condition, ListedUpload, Metadata, Part, Upload};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Bytes of the URL of a source.
 const SOURCE_BYTES_MAX: usize = 2048;
+const RANDOM_DIGITS: usize = 8;
 const BLOB_TYPE: HeaderName = HeaderName::from_static("x-ms-blob-content-type");
 
 fn block(container: &Container, upload: &Upload, number: u32) -> Result<(String, Target)> {
     Part::check_number(number)?;
-    let name = STANDARD.encode(format!("{}{number:08}", upload.id));
+    let mut random = token()?;
+    random.truncate(RANDOM_DIGITS);
+    let name = STANDARD.encode(format!("{}{number:08}{random}", upload.id));
     let query = [("comp", "block"), ("blockid", name.as_str())];
     let target = container.made(&upload.key, &query)?;
     Ok((name, target))

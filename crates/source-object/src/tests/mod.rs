@@ -1,5 +1,6 @@
 //! Files that are changed, over a store in memory.
 
+mod ahead;
 mod between;
 mod files;
 mod metadata;
@@ -41,6 +42,9 @@ struct How {
     staging_bytes_max: u64,
     has_metadata: bool,
     defaults: Defaults,
+    /// Of a part, and of an object that is sent as a whole; 0: as usual.
+    part_bytes: u64,
+    copies_parts: bool,
 }
 
 impl How {
@@ -73,6 +77,8 @@ const MOUNT: How = How {
         mode: 0o644,
         directory_mode: 0o755,
     },
+    part_bytes: 0,
+    copies_parts: true,
 };
 
 /// One gateway to the store.
@@ -96,18 +102,25 @@ impl Gateway {
         let data = Data::new(remote, &cache, None, Some(staging.clone()));
         let handling = how.handling();
         let tree = Arc::new(Tree::new(data, ("s3://bucket", ""), &handling));
-        let sizes = Sizes {
+        let mut sizes = Sizes {
             part_bytes_min: 100,
             // Small files go in parts, too, where no thread sends them side by side.
             request_bytes: if has_threads { 1 << 20 } else { 100 },
             ..Sizes::default()
         };
+        if how.part_bytes > 0 {
+            sizes.part_bytes = how.part_bytes;
+            sizes.whole_bytes_max = how.part_bytes;
+        }
         let budget = match has_threads {
             true => Budget::default(),
             false => Budget::new(32 << 20, 0),
         };
-        let uploader = Uploader::new(sizes, budget, true);
-        let sender = Sender::new(&tree, &staging, uploader);
+        let uploader = Uploader::new(sizes, budget, how.copies_parts);
+        let mut sender = Sender::new(&tree, &staging, uploader);
+        if !has_threads {
+            sender = sender.without_threads();
+        }
         let how = (handling, how.is_at_once);
         let with = (sender, Leftovers::new(opened.uploads));
         let writer = Writer::new(&tree, Guard::guarded(), with, how);

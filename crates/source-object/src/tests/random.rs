@@ -55,7 +55,7 @@ impl History {
         match what {
             0..9 => self.write(&id, &mut model),
             9..12 => {
-                let size = self.random.below(FILE_BYTES_MAX);
+                let size = self.random.below(FILE_BYTES_MAX) * self.random.below(2);
                 self.gateway.cut(&id, size).unwrap();
                 model.resize(size as usize, 0);
             }
@@ -93,7 +93,11 @@ impl History {
     }
 
     fn write(&mut self, id: &FileId, model: &mut Vec<u8>) {
-        let offset = self.random.below(FILE_BYTES_MAX);
+        let offset = match self.random.below(2) {
+            0 => self.random.below(FILE_BYTES_MAX),
+            // What is written in order is sent before it is committed.
+            _ => (model.len() as u64).min(FILE_BYTES_MAX),
+        };
         let data = bytes(&mut self.random, 100_000);
         self.gateway.write(id, offset, &data).unwrap();
         let (start, end) = (offset as usize, offset as usize + data.len());
@@ -102,11 +106,18 @@ impl History {
     }
 }
 
+/// Small enough that most files are sent while they are written.
+const PART_BYTES: u64 = 16 << 10;
+
 fn history(seed: u64, steps: usize, is_faulty: bool) {
     let store = Arc::new(Store::new(100, 1000));
     let folder = TempDir::new().unwrap();
+    let how = How {
+        part_bytes: PART_BYTES * (seed % 2),
+        ..MOUNT
+    };
     let mut history = History {
-        gateway: Gateway::open(&store, &folder, MOUNT),
+        gateway: Gateway::open(&store, &folder, how),
         store,
         random: Random(seed),
         is_faulty,
@@ -131,7 +142,11 @@ fn history(seed: u64, steps: usize, is_faulty: bool) {
             "seed {seed}: file {number} at the end"
         );
     }
-    assert_eq!(history.store.uploads_left(), 0);
+    // The last thread of a removed file may be about to leave; what a lost answer leaves behind is
+    // swept later.
+    while !is_faulty && history.store.uploads_left() > 0 {
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -64,6 +64,11 @@ impl Budget {
         }
     }
 
+    /// Whether a thread that is begun now is likely to get one.
+    pub(crate) fn has_helper(&self) -> bool {
+        self.state.lock().free_helpers > 0
+    }
+
     pub(crate) fn helper(&self) -> Option<Helper<'_>> {
         let mut state = self.state.lock();
         state.free_helpers = state.free_helpers.checked_sub(1)?;
@@ -128,8 +133,9 @@ mod tests {
     fn helpers_are_counted() {
         let budget = Budget::new(0, 1);
         let helper = budget.helper();
-        assert!(helper.is_some() && budget.helper().is_none());
+        assert!(helper.is_some() && budget.helper().is_none() && !budget.has_helper());
         drop(helper);
+        assert!(budget.has_helper());
         assert!(budget.helper().is_some());
         // A budget without bytes still lets one through.
         drop(budget.bytes(5));

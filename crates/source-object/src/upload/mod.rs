@@ -7,12 +7,15 @@
 //!                                               └── Budget: memory and threads of all uploads
 //! ```
 //!
+//! `Ahead`: of a new file, parts go while it is written; the plan has them already then.
+//!
 //! Readers see nothing before the end, which happens under the condition: a failure leaves the
 //! object as it was, and gives the upload up.
 //!
 //! Weakness: bodies are in memory. From 320 GB of sent bytes on, parts are larger than the budget,
 //! and go one at a time: 525 MiB for 5 TiB.
 
+mod ahead;
 mod budget;
 mod object;
 mod plan;
@@ -22,10 +25,12 @@ mod tests;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pagewell_base::spans::Spans;
 use pagewell_counters::names::OBJECT_UPLOADS;
 use pagewell_fs::Error as FileError;
-use pagewell_object_client::{Copies, Error as RemoteError, Remote, Version};
+use pagewell_object_client::{Copies, Error as RemoteError, Part, Remote, Upload, Version};
 
+pub(crate) use ahead::{Ahead, Early, Written};
 pub(crate) use budget::{Budget, TakenBytes};
 pub(crate) use object::{Base, Failure, NewObject, Notes, Source};
 pub(crate) use plan::Sizes;
@@ -71,20 +76,8 @@ impl Uploader {
         source: &dyn Source,
         notes: &dyn Notes,
     ) -> Result<Version, Failure> {
-        let Some(store) = remote.as_writable() else {
-            let text = format!("{}: objects cannot be changed", remote.describe());
-            return Err(RemoteError::Unsupported(text).into());
-        };
         let _under_way = OBJECT_UPLOADS.hold();
-        let job = Job {
-            remote,
-            store,
-            object,
-            source,
-            notes,
-            budget: &self.budget,
-            is_copying_refused: AtomicBool::new(false),
-        };
+        let job = self.job(remote, object, source, notes)?;
         let result = self.make(&job, self.can_copy.load(Ordering::Acquire));
         if result.is_ok() || !job.is_copying_refused.load(Ordering::Acquire) {
             return result;
@@ -96,6 +89,74 @@ impl Uploader {
             tracing::warn!("{place}: the store copies no parts, so all bytes of files are sent");
         }
         self.make(&job, false)
+    }
+
+    /// Makes the object of an upload that began while it was written, of which the bytes `current`
+    /// were not written again. None: all is to be sent, and what is still in `early` is not needed.
+    ///
+    /// # Errors
+    /// [`Failure`]; the upload was given up.
+    pub(crate) fn finish(
+        &self,
+        (remote, notes): (&dyn Remote, &dyn Notes),
+        (object, source): (&NewObject<'_>, &dyn Source),
+        early: &mut Option<Early>,
+        current: &Spans,
+    ) -> Result<Option<Version>, Failure> {
+        let length_bytes = object.length_bytes;
+        let plan = |early: &Early| plan::plan_behind(early.slots(), length_bytes, &self.sizes);
+        let Some(pieces) = early.as_ref().and_then(plan) else {
+            return Ok(None);
+        };
+        let Some(early) = early.take() else {
+            return Ok(None);
+        };
+        let _under_way = OBJECT_UPLOADS.hold();
+        let job = self.job(remote, object, source, notes)?;
+        let is_current = |part: &Part| {
+            let slot = self.sizes.slot(part.number - 1);
+            current.covers(slot.start, slot.end)
+        };
+        let there = early.parts.into_iter().filter(is_current).collect();
+        match job.finish(&early.upload, &pieces, there) {
+            Err(failure) if job.is_upload_gone.load(Ordering::Acquire) => {
+                tracing::debug!("{}: all is sent again: {failure:?}", object.key);
+                Ok(None)
+            }
+            other => other.map(Some),
+        }
+    }
+
+    pub(crate) fn abort(&self, remote: &dyn Remote, upload: &Upload, notes: &dyn Notes) {
+        run::abort(remote, upload, notes);
+    }
+
+    /// Whether an object of so many bytes gets other metadata without its bytes being sent again.
+    pub(crate) fn copies_whole(&self, length_bytes: u64) -> bool {
+        self.can_copy.load(Ordering::Acquire) && length_bytes > self.small_bytes_max()
+    }
+
+    fn job<'a>(
+        &'a self,
+        remote: &'a dyn Remote,
+        object: &'a NewObject<'a>,
+        source: &'a dyn Source,
+        notes: &'a dyn Notes,
+    ) -> Result<Job<'a>, Failure> {
+        let store = remote.as_writable().ok_or_else(|| {
+            let text = format!("{}: objects cannot be changed", remote.describe());
+            RemoteError::Unsupported(text)
+        })?;
+        Ok(Job {
+            remote,
+            store,
+            object,
+            source,
+            notes,
+            budget: &self.budget,
+            is_copying_refused: AtomicBool::new(false),
+            is_upload_gone: AtomicBool::new(false),
+        })
     }
 
     fn make(&self, job: &Job<'_>, can_copy: bool) -> Result<Version, Failure> {

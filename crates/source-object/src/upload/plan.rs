@@ -64,6 +64,20 @@ impl Default for Sizes {
 }
 
 impl Sizes {
+    /// The bytes of one of the parts that are sent while an object is written.
+    pub(super) fn slot(&self, slot: u32) -> Range<u64> {
+        let start = u64::from(slot) * self.part_bytes;
+        start..start + self.part_bytes
+    }
+
+    /// How far an object has to be written before the slot is sent: what is smaller when it ends
+    /// costs no other requests than without, and what programs write again soon is behind that.
+    /// None: no further part is sent, so that those behind may be large.
+    pub(super) fn slot_is_due_at(&self, slot: u32) -> Option<u64> {
+        let may = u64::from(slot) < self.parts_max / 2;
+        may.then(|| self.slot(slot).end + self.whole_bytes_max)
+    }
+
     /// The same where an object is copied in one part or not at all.
     pub(super) fn of_whole_copies(&self) -> Self {
         Self {
@@ -124,6 +138,32 @@ pub(super) fn plan(change: &Change<'_>, sizes: &Sizes) -> Option<Plan> {
         }
         joined_bytes = joined_bytes.saturating_mul(2);
     }
+}
+
+/// The parts of an object of which nothing is copied, the first `slots` of them of
+/// [`Sizes::part_bytes`], as they were sent while it was written. None where it should be begun
+/// anew.
+pub(super) fn plan_behind(slots: u32, length: u64, sizes: &Sizes) -> Option<Vec<Piece>> {
+    if length <= sizes.whole_bytes_max || length > sizes.object_bytes_max {
+        return None;
+    }
+    let part_bytes = sizes.part_bytes;
+    let slots = u64::from(slots).min(length.div_ceil(part_bytes));
+    let slot = |number: u64| Piece {
+        range: number * part_bytes..length.min((number + 1) * part_bytes),
+        is_copied: false,
+    };
+    let mut pieces: Vec<_> = (0..slots).map(slot).collect();
+    let before = pieces.last().map_or(0, |piece| piece.range.end);
+    if before < length {
+        let parts_max = sizes.parts_max.checked_sub(slots + 1)?;
+        let wanted = (length - before).div_ceil(parts_max.max(1)).max(part_bytes);
+        if wanted > sizes.part_bytes_max {
+            return None;
+        }
+        pieces.extend(split((before, length), wanted, sizes, false));
+    }
+    Some(pieces)
 }
 
 /// Regions that have to be sent, joined over smaller gaps.

@@ -28,13 +28,41 @@ pub(super) struct Job<'a> {
     pub budget: &'a Budget,
     /// Set when the store turns out to copy no parts.
     pub is_copying_refused: AtomicBool,
+    /// Set when the store turns out to have the upload no more.
+    pub is_upload_gone: AtomicBool,
+}
+
+/// Gives an upload up, with its parts.
+pub(super) fn abort(remote: &dyn Remote, upload: &Upload, notes: &dyn Notes) {
+    let ended = remote.as_writable().map(|store| store.abort(upload));
+    if let Some(Err(error)) = ended {
+        let (place, key, id) = (remote.describe(), &upload.key, &upload.id);
+        tracing::warn!("{place}: {key}: parts of the upload {id} are left behind: {error}");
+    } else {
+        notes.ended(upload);
+    }
+}
+
+/// Bytes to be sent, read into memory.
+pub(super) fn body(source: &dyn Source, key: &str, range: &Range<u64>) -> Result<Bytes, FileError> {
+    let length = range.end - range.start;
+    let mut bytes = Vec::new();
+    let length = usize::try_from(length).map_err(|_| FileError::FileTooLarge)?;
+    bytes
+        .try_reserve_exact(length)
+        .map_err(|_| FileError::Io(format!("{key}: no memory for {length} bytes to send")))?;
+    bytes.resize(length, 0);
+    if length > 0 {
+        source.read(range.start, &mut bytes)?;
+    }
+    Ok(Bytes::from(bytes))
 }
 
 impl Job<'_> {
     pub(super) fn whole(&self) -> Result<Version, Failure> {
         let object = self.object;
         let _taken = self.budget.bytes(object.length_bytes);
-        let body = self.body(&(0..object.length_bytes))?;
+        let body = body(self.source, object.key, &(0..object.length_bytes))?;
         let made = self
             .store
             .put(object.key, body, object.condition, object.metadata);
@@ -48,24 +76,30 @@ impl Job<'_> {
         }
         let upload = self.store.create_upload(object.key, object.metadata)?;
         self.notes.begun(&upload);
-        let sent = self.send(&upload, pieces);
+        self.finish(&upload, pieces, Vec::new())
+    }
+
+    /// Brings what the store does not have yet of all pieces, and makes the object of them. The
+    /// upload ends with this, whatever comes of it.
+    pub(super) fn finish(
+        &self,
+        upload: &Upload,
+        pieces: &[Piece],
+        there: Vec<Part>,
+    ) -> Result<Version, Failure> {
+        let sent = self.send(upload, pieces, there);
         let made = sent.and_then(|parts| {
-            let made = self.store.complete(&upload, &parts, object.condition);
+            let made = self.store.complete(upload, &parts, self.object.condition);
             made.map_err(|error| {
                 self.note_refusal(&error, pieces.iter().any(|piece| piece.is_copied));
                 self.explained(error)
             })
         });
-        // Where the end may have happened, this keeps it from happening later; at Azure only its
-        // condition does.
-        if made.is_err()
-            && let Err(error) = self.store.abort(&upload)
-        {
-            let place = self.remote.describe();
-            let (key, id) = (object.key, &upload.id);
-            tracing::warn!("{place}: {key}: parts of the upload {id} are left behind: {error}");
-        } else {
-            self.notes.ended(&upload);
+        match made {
+            Ok(_) => self.notes.ended(upload),
+            // Where the end may have happened, this keeps it from happening later; at Azure only
+            // its condition does.
+            Err(_) => abort(self.remote, upload, self.notes),
         }
         made
     }
@@ -91,18 +125,26 @@ impl Job<'_> {
         }
     }
 
-    /// Brings all parts to the store, on this thread and helpers.
-    fn send(&self, upload: &Upload, pieces: &[Piece]) -> Result<Vec<Part>, Failure> {
+    /// Brings all parts to the store that are not there, on this thread and helpers.
+    fn send(
+        &self,
+        upload: &Upload,
+        pieces: &[Piece],
+        there: Vec<Part>,
+    ) -> Result<Vec<Part>, Failure> {
+        let is_there = |number: &u32| there.iter().any(|part| part.number == *number);
+        let numbered = (1..).zip(pieces);
+        let missing: Vec<_> = numbered.filter(|(number, _)| !is_there(number)).collect();
         let sending = Sending {
             job: self,
             upload,
-            pieces,
+            pieces: &missing,
             next: AtomicUsize::new(0),
             is_stopped: AtomicBool::new(false),
             came: Mutex::default(),
         };
         thread::scope(|scope| {
-            for _ in 1..pieces.len().min(PARALLEL_MAX) {
+            for _ in 1..missing.len().min(PARALLEL_MAX) {
                 let Some(helper) = self.budget.helper() else {
                     break;
                 };
@@ -121,23 +163,9 @@ impl Job<'_> {
         if let Some(failure) = came.failure {
             return Err(failure);
         }
+        came.parts.extend(there);
         came.parts.sort_unstable_by_key(|part| part.number);
         Ok(came.parts)
-    }
-
-    fn body(&self, range: &Range<u64>) -> Result<Bytes, FileError> {
-        let length = range.end - range.start;
-        let mut bytes = Vec::new();
-        let length = usize::try_from(length).map_err(|_| FileError::FileTooLarge)?;
-        bytes.try_reserve_exact(length).map_err(|_| {
-            let key = self.object.key;
-            FileError::Io(format!("{key}: no memory for {length} bytes to send"))
-        })?;
-        bytes.resize(length, 0);
-        if length > 0 {
-            self.source.read(range.start, &mut bytes)?;
-        }
-        Ok(Bytes::from(bytes))
     }
 
     /// What it means that something was not found: the object, or the upload.
@@ -159,6 +187,7 @@ impl Job<'_> {
             _ => {
                 let (place, key) = (self.remote.describe(), self.object.key);
                 let text = format!("{place}: {key}: another program has ended the upload");
+                self.is_upload_gone.store(true, Ordering::Release);
                 RemoteError::TryLater(text).into()
             }
         }
@@ -168,7 +197,7 @@ impl Job<'_> {
 struct Sending<'a> {
     job: &'a Job<'a>,
     upload: &'a Upload,
-    pieces: &'a [Piece],
+    pieces: &'a [(u32, &'a Piece)],
     next: AtomicUsize,
     is_stopped: AtomicBool,
     came: Mutex<Came>,
@@ -184,10 +213,9 @@ impl Sending<'_> {
     fn work(&self) {
         while !self.is_stopped.load(Ordering::Acquire) {
             let at = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(piece) = self.pieces.get(at) else {
+            let Some(&(number, piece)) = self.pieces.get(at) else {
                 return;
             };
-            let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
             let result = if piece.is_copied {
                 self.copy(number, piece)
             } else {
@@ -211,7 +239,7 @@ impl Sending<'_> {
         if self.is_stopped.load(Ordering::Acquire) {
             return Ok(None);
         }
-        let body = job.body(&piece.range)?;
+        let body = body(job.source, job.object.key, &piece.range)?;
         let sent = job.store.upload_part(self.upload, number, body);
         sent.map(Some).map_err(|error| job.explained(error))
     }

@@ -248,6 +248,13 @@ impl Chronicle {
         }
     }
 
+    /// Whether the gateway has made this version.
+    pub(super) fn is_own(&mut self, gateway: usize, name: &str, version: &Version) -> bool {
+        let tag = tag_of(version);
+        let mut made = self.named(name).chain.iter().flatten();
+        made.any(|made| made.tag == tag && made.by.0 == gateway)
+    }
+
     /// A gateway knows that the object was made: the edits of the snapshot are in it.
     pub(super) fn note_stored(&mut self, gateway: usize, name: &str, snapshot: &Snapshot) {
         if snapshot.is_creating || snapshot.comes_from.is_some() {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use pagewell_base::mix::Random;
@@ -48,6 +48,8 @@ pub(super) struct Shared {
     pub uploads: Mutex<Vec<(usize, String)>>,
     members: [Mutex<Option<Arc<Member>>>; GATEWAYS],
     random: Mutex<Random>,
+    /// Writes that go on: what they ask belongs to no commit.
+    writes: [AtomicUsize; GATEWAYS],
     /// An operation goes on in a request of another.
     is_nested: AtomicBool,
     /// A gateway takes no writes any more.
@@ -65,6 +67,7 @@ impl Shared {
             uploads: Mutex::default(),
             members: Default::default(),
             random: Mutex::new(Random(seed)),
+            writes: Default::default(),
             is_nested: AtomicBool::new(false),
             is_ending: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
@@ -138,6 +141,17 @@ impl Shared {
             self.write_if(&member, gateway, (name, &id), false);
             self.is_nested.store(false, Ordering::Relaxed);
         }
+    }
+
+    pub(super) fn is_writing(&self, gateway: usize) -> bool {
+        self.writes[gateway].load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether the gateway itself says that a file is changed.
+    pub(super) fn is_changed(&self, gateway: usize, name: &str) -> bool {
+        let member = self.members[gateway].lock().clone();
+        let node = member.and_then(|member| member.gateway.tree.made_at(name));
+        node.is_some_and(|node| node.file().is_some_and(|file| file.is_changed()))
     }
 
     fn log(&self, text: String) {
@@ -269,7 +283,9 @@ impl Shared {
         let serial = self.chronicle.lock().begin_edit(gateway, name, what);
         let call = Call::new(&member.gateway.root, may_block);
         let files = &member.gateway.files;
+        self.writes[gateway].fetch_add(1, Ordering::Relaxed);
         let written = files.write(&call, id, offset, &data, Stability::Unstable);
+        self.writes[gateway].fetch_sub(1, Ordering::Relaxed);
         let mut chronicle = self.chronicle.lock();
         match written {
             Ok(_) => chronicle.end_edit(gateway, name, serial),

@@ -120,6 +120,16 @@ impl Link {
         Arc::new(chronicle.snapshot(self.gateway, key))
     }
 
+    /// An upload that began while its file was written is made of what there is at the commit.
+    fn commits(&self, upload: &Upload) {
+        let shared = self.shared.upgrade();
+        if shared.is_some_and(|shared| !shared.is_writing(self.gateway)) {
+            let mut begun = self.begun.lock();
+            let snapshot = || self.snapshot(&upload.key);
+            begun.entry(upload.id.clone()).or_insert_with(snapshot);
+        }
+    }
+
     fn change<T: 'static>(
         &self,
         key: &str,
@@ -200,7 +210,17 @@ impl Remote for Link {
 
     fn head(&self, key: &str) -> Result<ObjectInfo> {
         let found = self.ask(|store| store.head(key))?;
-        self.see(key, &found.version);
+        let shared = self.shared.upgrade().ok_or_else(lost)?;
+        // What a write asks of a file that it has changed already is no base of the change.
+        let is_late = shared.is_writing(self.gateway) && shared.is_changed(self.gateway, key);
+        if !is_late
+            || shared
+                .chronicle
+                .lock()
+                .is_own(self.gateway, key, &found.version)
+        {
+            self.see(key, &found.version);
+        }
         Ok(found)
     }
 
@@ -265,8 +285,10 @@ impl WritableRemote for Link {
         let snapshot = self.snapshot(key);
         let create = move |store: &Store| store.create_upload(&name, &metadata);
         let upload = self.change_of(key, &snapshot, create)?;
-        self.begun.lock().insert(upload.id.clone(), snapshot);
         if let Some(shared) = self.shared.upgrade() {
+            if !shared.is_writing(self.gateway) {
+                self.begun.lock().insert(upload.id.clone(), snapshot);
+            }
             let known = (self.gateway, upload.id.clone());
             shared.uploads.lock().push(known);
         }
@@ -275,6 +297,7 @@ impl WritableRemote for Link {
 
     fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part> {
         let of = upload.clone();
+        self.commits(upload);
         self.change(&upload.key, move |store| {
             store.upload_part(&of, number, body)
         })
@@ -296,6 +319,7 @@ impl WritableRemote for Link {
 
     fn complete(&self, upload: &Upload, parts: &[Part], condition: &Condition) -> Result<Version> {
         let (of, parts, condition) = (upload.clone(), parts.to_vec(), condition.clone());
+        self.commits(upload);
         let begun = self.begun.lock().get(&upload.id).cloned();
         let snapshot = begun.unwrap_or_else(|| self.snapshot(&upload.key));
         let complete = move |store: &Store| store.complete(&of, &parts, &condition);

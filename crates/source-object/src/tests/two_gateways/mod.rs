@@ -56,6 +56,8 @@ fn histories(seeds: std::ops::Range<u64>, faults: u64) {
             is_at_once: random.below(2) == 0,
             age: [Duration::ZERO, MOUNT.age][random.below(2) as usize],
             has_metadata: false,
+            // Few bytes are sent before they are committed, or none.
+            part_bytes: [0, 128, 1_000][random.below(3) as usize],
             ..MOUNT
         };
         let how = [how(), how()];
