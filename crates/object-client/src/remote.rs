@@ -98,7 +98,7 @@ pub struct ListPage {
     pub objects: Vec<ListedObject>,
     /// Prefixes, whole, with the delimiter at the end.
     pub prefixes: Vec<String>,
-    /// The token of the next page; never the one that was given.
+    /// The token of the next page. One that was there before leads nowhere: names are missing.
     pub next: Option<String>,
 }
 

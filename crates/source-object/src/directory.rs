@@ -446,13 +446,12 @@ impl Directory {
             Place::At(..) | Place::End | Place::Unknown => return Ok(false),
         };
         let is_first = number.is_none() && token.is_none();
-        let is_too_long = |listing: &Listing| listing.is_too_long();
+        let why_cut = |listing: &Listing| listing.why_cut();
         if number.is_none()
             && !is_first
-            && self.state.lock().listing.as_ref().is_some_and(is_too_long)
+            && let Some(why) = self.state.lock().listing.as_ref().and_then(why_cut)
         {
-            let text = format!("{}: more names, or pages, than are listed", asked.key);
-            return Err(Error::Io(text));
+            return Err(Error::Io(format!("{}: {why}", asked.key)));
         }
         let page = self.page(asked, token.clone())?;
         let mut state = self.state.lock();

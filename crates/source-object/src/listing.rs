@@ -115,6 +115,8 @@ pub(super) struct Listing {
     places: HashMap<u64, (u32, u32)>,
     /// The token of the next page; `None` after the last.
     next: Option<String>,
+    /// That token was there before: the server does not say what else there is.
+    is_endless: bool,
     is_whole: bool,
     kept_bytes: usize,
     /// Of all cookies: XOR.
@@ -141,6 +143,7 @@ impl Listing {
             slots: Vec::new(),
             places: HashMap::new(),
             next: None,
+            is_endless: false,
             is_whole: false,
             kept_bytes: 0,
             digest: 0,
@@ -165,9 +168,13 @@ impl Listing {
         self.grown
     }
 
-    /// Whether it has more names or pages than are kept.
-    pub(super) fn is_too_long(&self) -> bool {
-        self.places.len() >= NAMES_MAX || self.slots.len() >= PAGES_MAX
+    /// Why its next page is not asked for.
+    pub(super) fn why_cut(&self) -> Option<&'static str> {
+        if self.is_endless {
+            return Some("the server's listing leads back to a page that it gave before");
+        }
+        let is_too_long = self.places.len() >= NAMES_MAX || self.slots.len() >= PAGES_MAX;
+        is_too_long.then_some("more names, or pages, than are listed")
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -198,15 +205,14 @@ impl Listing {
     pub(super) fn add(&mut self, directory: &str, listed: ListPage) -> Arc<Page> {
         let token = self.next.take();
         let next = listed.next.clone();
-        // A token that repeats would never end.
-        let repeats = next.is_some() && self.slots.iter().any(|slot| slot.token == next);
         let number = self.slots.len();
         self.slots.push(Slot {
             token,
             items: 0,
             page: None,
         });
-        self.next = next.filter(|_| !repeats);
+        self.is_endless = next.is_some() && self.slots.iter().any(|slot| slot.token == next);
+        self.next = next;
         self.is_whole = self.next.is_none();
         self.put_back(number, directory, listed)
     }
@@ -218,9 +224,11 @@ impl Listing {
         listed: ListPage,
     ) -> Arc<Page> {
         self.grown = Instant::now();
-        let was_there = self.slots.get(number).is_some_and(|slot| slot.items > 0);
-        let page = Arc::new(self.page_of(number, directory, listed));
-        if was_there {
+        let before = self.slots.get(number).map_or(0, |slot| slot.items);
+        let (page, known) = self.page_of(number, directory, listed);
+        let page = Arc::new(page);
+        // Looks at all names of the directory: not for each page that comes again as it was.
+        if known < before {
             self.leave_out(number, &page);
         }
         if let Some(slot) = self.slots.get_mut(number) {
@@ -256,7 +264,9 @@ impl Listing {
         });
     }
 
-    fn page_of(&mut self, number: usize, directory: &str, listed: ListPage) -> Page {
+    /// The page, and how many of its names it had before.
+    fn page_of(&mut self, number: usize, directory: &str, listed: ListPage) -> (Page, usize) {
+        let mut known = 0;
         let mut page = Page {
             began: self.began,
             items: Vec::with_capacity(listed.objects.len() + listed.prefixes.len()),
@@ -269,7 +279,10 @@ impl Listing {
                 Some(_) if object.key.len() > name::KEY_BYTES_MAX => page.unusable += 1,
                 // The marker of the directory itself.
                 Some("") if object.version.length_bytes == 0 => {}
-                Some(segment) => self.put(&mut page, number, segment, Found::File(object.version)),
+                Some(segment) => {
+                    let found = Found::File(object.version);
+                    known += usize::from(self.put(&mut page, number, segment, found));
+                }
             }
         }
         for prefix in listed.prefixes {
@@ -277,14 +290,17 @@ impl Listing {
             match segment.and_then(|rest| rest.strip_suffix('/')) {
                 None => page.unusable += 1,
                 Some(_) if prefix.len() > name::KEY_BYTES_MAX => page.unusable += 1,
-                Some(segment) => self.put(&mut page, number, segment, Found::Directory),
+                Some(segment) => {
+                    known += usize::from(self.put(&mut page, number, segment, Found::Directory));
+                }
             }
         }
-        page
+        (page, known)
     }
 
-    /// Adds a name to a page, unless another page has it: a prefix may come several times.
-    fn put(&mut self, page: &mut Page, number: usize, segment: &str, found: Found) {
+    /// Adds a name to a page, unless another page has it: a prefix may come several times. Whether
+    /// the page had it before.
+    fn put(&mut self, page: &mut Page, number: usize, segment: &str, found: Found) -> bool {
         let mut name = name::of_segment(segment).into_owned();
         let mut is_itself = name == segment.as_bytes();
         if found == Found::Directory && self.places.contains_key(&cookie_of(&name, false)) {
@@ -295,16 +311,18 @@ impl Listing {
         // In the order of most servers the file comes first, and keeps the name.
         if found != Found::Directory && self.places.contains_key(&cookie_of(&name, true)) {
             page.unusable += 1;
-            return;
+            return false;
         }
         let slot = u32::try_from(number).unwrap_or(u32::MAX);
         let at = u32::try_from(page.items.len()).unwrap_or(u32::MAX);
-        if let Some((other, place)) = self.places.get(&cookie) {
+        let before = self.places.get(&cookie);
+        let is_known = before.is_some();
+        if let Some((other, place)) = before {
             // A page that comes again has its own names.
             let there = page.items.get(*place as usize);
             if *other != slot || there.is_some_and(|item| item.cookie == cookie) {
                 page.unusable += u64::from(found != Found::Directory);
-                return;
+                return false;
             }
         } else {
             self.digest ^= cookie;
@@ -318,6 +336,7 @@ impl Listing {
         };
         page.bytes += item.bytes();
         page.items.push(item);
+        is_known
     }
 
     /// Where the listing goes on behind this cookie; up to [`DOTS`]: at its begin.
@@ -436,6 +455,10 @@ mod tests {
             _ => None,
         };
         assert_eq!(behind(&listing, "a").unwrap(), b"b");
+        let (_, known) = listing.page_of(0, "", page(&["c", "b", "a"], Some("c")));
+        assert_eq!(known, 3, "no other name is looked at");
+        let (_, known) = listing.page_of(0, "", page(&["b", "c"], Some("c")));
+        assert_eq!(known, 2);
         listing.put_back(0, "", page(&["b", "c"], Some("c")));
         assert!(matches!(
             listing.place_after(cookie_of(b"a", true)),
@@ -447,5 +470,20 @@ mod tests {
         listing.put_back(0, "", page(&["a", "b", "c"], Some("c")));
         assert_eq!(listing.digest(), whole);
         assert_eq!(behind(&listing, "a").unwrap(), b"b");
+    }
+
+    #[test]
+    fn a_listing_that_leads_back_has_no_end() {
+        for token in ["b", "c"] {
+            let mut listing = Listing::new(Instant::now());
+            listing.add("", page(&["a"], Some("b")));
+            listing.add("", page(&["b"], Some("c")));
+            assert_eq!(listing.why_cut(), None);
+            listing.add("", page(&["c"], Some(token)));
+            assert!(listing.find(b"c").is_some() && listing.why_cut().is_some());
+            assert!(listing.digest().is_none() && !listing.lacks(b"d"));
+            let end = listing.place_after(cookie_of(b"c", true));
+            assert!(matches!(end, Place::Next(Some(next)) if next == token));
+        }
     }
 }
