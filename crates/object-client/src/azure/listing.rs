@@ -1,10 +1,17 @@
 //! Pages of List Blobs.
 //!
-//! A name that XML cannot hold is encoded, and marked so. Directories of accounts with a
-//! hierarchical namespace come as prefixes and also as blobs: the latter are left out.
+//! A name that XML cannot hold is encoded, and marked so. Directories are no objects:
+//!
+//! ```text
+//!   hierarchical namespace   with a delimiter a prefix, also when it is empty; without one a blob
+//!                            DIR of the type "directory"
+//!   other programs           a blob DIR with `hdi_isfolder` in its metadata, and the prefix DIR/
+//!   (blobfuse, Hadoop)       unless it is empty
+//! ```
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
+use super::is_directory_mark;
 use crate::date;
 use crate::percent;
 use crate::remote::{ListPage, ListQuery, ListedObject};
@@ -23,6 +30,18 @@ fn name_of(found: &Element, query: &ListQuery<'_>) -> Result<String, String> {
     Err(format!("{name:?} does not begin with {:?}", query.prefix))
 }
 
+fn is_directory(blob: &Element) -> bool {
+    let has = |within: &str, is_it: &dyn Fn(&Element) -> bool| {
+        let within = blob.first(within);
+        within.is_some_and(|within| within.inner.iter().any(is_it))
+    };
+    has("Properties", &|one| {
+        one.name == "ResourceType" && one.text == "directory"
+    }) || has("Metadata", &|one| {
+        is_directory_mark(&one.name, one.text.trim().as_bytes())
+    })
+}
+
 /// The page that a reply holds.
 ///
 /// # Errors
@@ -35,12 +54,14 @@ pub(crate) fn page(body: &[u8], query: &ListQuery<'_>) -> Result<ListPage, Strin
     let none = Element::default();
     let found = answer.first("Blobs").unwrap_or(&none);
     let mut page = ListPage::default();
+    let mut given = BTreeSet::new();
     for blob in found.all("Blob") {
         let properties = blob.first("Properties").unwrap_or(&none);
-        if properties.text_of("ResourceType") == "directory" {
+        let key = name_of(blob, query)?;
+        if is_directory(blob) && !key.ends_with('/') {
+            given.insert(format!("{key}/"));
             continue;
         }
-        let key = name_of(blob, query)?;
         let size = properties.text_of("Content-Length").trim();
         let length_bytes = size.parse().map_err(|_| format!("{key:?} has no size"))?;
         let version = Version {
@@ -50,16 +71,14 @@ pub(crate) fn page(body: &[u8], query: &ListQuery<'_>) -> Result<ListPage, Strin
         };
         page.objects.push(ListedObject { key, version });
     }
-    let mut given = HashSet::new();
     for prefix in found.all("BlobPrefix") {
-        let prefix = name_of(prefix, query)?;
-        if given.insert(prefix.clone()) {
-            page.prefixes.push(prefix);
-        }
+        given.insert(name_of(prefix, query)?);
+    }
+    if query.delimiter {
+        page.prefixes = given.into_iter().collect();
     }
     let next = answer.text_of("NextMarker");
-    // A repeated token would lead to the same page for ever.
-    if !next.is_empty() && query.token.as_deref() != Some(next) {
+    if !next.is_empty() {
         page.next = Some(next.to_owned());
     }
     Ok(page)
@@ -116,7 +135,32 @@ mod tests {
         assert!(version.last_modified.is_some());
         assert_eq!(page.prefixes, ["p/d/"]);
         assert_eq!(page.next.as_deref(), Some("2!8!cA--"));
-        assert_eq!(listed(&inner, Some("2!8!cA--")).expect("a page").next, None);
+        assert_eq!(listed(&inner, Some("2!8!cA--")).expect("a page"), page);
+    }
+
+    #[test]
+    fn directories_are_no_objects() {
+        let of_type = |name: &str| blob(name, "<ResourceType>directory</ResourceType>");
+        let marked = |name: &str, mark: &str| {
+            let metadata = format!("</Properties><Metadata>{mark}</Metadata>");
+            blob(name, "").replace("</Properties>", &metadata)
+        };
+        let mark = "<hdi_isfolder>true</hdi_isfolder>";
+        let prefix = "<BlobPrefix><Name>p/d/</Name><Properties><Etag>0x8DE2</Etag>\
+             <ResourceType>directory</ResourceType><Content-Length>0</Content-Length>\
+             </Properties></BlobPrefix>";
+        let blobs = [
+            marked("p/d", &mark.replace("hdi_isfolder", "Hdi_isFolder")),
+            marked("p/empty", mark),
+            marked("p/file", &mark.replace("true", "false")),
+            of_type("p/z"),
+            prefix.to_owned(),
+        ];
+        let inner = format!("<Blobs>{}</Blobs>", blobs.concat());
+        let page = listed(&inner, None).expect("a page");
+        assert_eq!(page.objects.len(), 1);
+        assert_eq!(page.objects[0].key, "p/file");
+        assert_eq!(page.prefixes, ["p/d/", "p/empty/", "p/z/"]);
     }
 
     #[test]

@@ -145,6 +145,8 @@ impl Container {
         ];
         if query.delimiter {
             pairs.push(("delimiter", "/"));
+            // By which directories are told from files.
+            pairs.push(("include", "metadata"));
         }
         if let Some(token) = &query.token {
             pairs.push(("marker", token));
@@ -208,12 +210,15 @@ impl Service for Container {
     fn answered(&self, _call: &Call, _tried: &Call) {}
 }
 
+/// Whether that pair of a blob's metadata says that it is a directory.
+fn is_directory_mark(name: &str, value: &[u8]) -> bool {
+    name.eq_ignore_ascii_case("hdi_isfolder") && value.eq_ignore_ascii_case(b"true")
+}
+
 /// Leaves out directories, which accounts with a hierarchical namespace, and some programs
 /// elsewhere, show as blobs without bytes.
 fn is_object(key: &str, info: ObjectInfo) -> Result<ObjectInfo> {
-    let is_mark = |(name, value): &(String, Vec<u8>)| {
-        name.eq_ignore_ascii_case("hdi_isfolder") && value.eq_ignore_ascii_case(b"true")
-    };
+    let is_mark = |(name, value): &(String, Vec<u8>)| is_directory_mark(name, value);
     if !key.ends_with('/') && info.metadata.iter().any(is_mark) {
         return Err(Error::NotFound);
     }

@@ -159,8 +159,8 @@ async fn requests_are_opened_by_whatever_there_is() {
     signed.list(&query).await.expect("a page");
     let lines = [
         "HEAD /one/container/k?sv=1&sig=s%2B",
-        "GET /one/container?comp=list&delimiter=%2F&marker=2%218&maxresults=5000&prefix=p%2F\
-         &restype=container&sv=1&sig=s%2B",
+        "GET /one/container?comp=list&delimiter=%2F&include=metadata&marker=2%218&maxresults=5000\
+         &prefix=p%2F&restype=container&sv=1&sig=s%2B",
     ];
     assert_eq!(script.lines(), lines);
     assert_eq!(script.seen()[0].header("authorization"), None);
