@@ -1,4 +1,5 @@
-//! The files that have changes which the store has not. They stay in memory until it has.
+//! The files that have changes which the store has not. They stay in memory until it has; when
+//! there are [`FILES_MAX`] and the store takes none, no other file can be changed.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,14 +25,29 @@ struct Entry {
     retry_at: Option<Instant>,
 }
 
+impl Entry {
+    fn is_paused(&self, now: Instant) -> bool {
+        self.retry_at.is_some_and(|at| at > now)
+    }
+}
+
 fn object(node: &Node) -> (Hash, Turn) {
     (node.hash(), node.turn())
 }
 
 impl Changed {
-    /// Notes a change of a file. Returns one that should be sent to make room: a caller that may
-    /// not wait for that has its change not noted.
-    pub(super) fn note(&self, node: &Arc<Node>, may_wait: bool) -> Option<Arc<Node>> {
+    /// Notes a change of a file that was noted before, or is durable here already.
+    pub(super) fn note(&self, node: &Arc<Node>) {
+        let _ = self.note_up_to(node, usize::MAX);
+    }
+
+    /// Notes that a file is about to have changes. Where there is no room it is not noted: returns
+    /// one that must be sent before.
+    pub(super) fn note_new(&self, node: &Arc<Node>) -> Option<Arc<Node>> {
+        self.note_up_to(node, FILES_MAX)
+    }
+
+    fn note_up_to(&self, node: &Arc<Node>, files_max: usize) -> Option<Arc<Node>> {
         let mut files = self.0.lock();
         let now = Instant::now();
         if let Some(entry) = files.get_mut(&object(node)) {
@@ -42,22 +58,20 @@ impl Changed {
             drop(before);
             return None;
         }
-        let first = if files.len() >= FILES_MAX {
-            let first = files.values().min_by_key(|entry| entry.changed_at);
-            first.map(|entry| entry.node.clone())
-        } else {
-            None
-        };
-        if first.is_none() || may_wait {
-            let entry = Entry {
-                node: node.clone(),
-                changed_at: now,
-                journaled_at: None,
-                retry_at: None,
-            };
-            files.insert(object(node), entry);
+        if files.len() >= files_max {
+            // One that the store refuses does not stop the others.
+            let order = |entry: &&Entry| (entry.is_paused(now), entry.changed_at);
+            let first = files.values().min_by_key(order);
+            return first.map(|entry| entry.node.clone());
         }
-        first
+        let entry = Entry {
+            node: node.clone(),
+            changed_at: now,
+            journaled_at: None,
+            retry_at: None,
+        };
+        files.insert(object(node), entry);
+        None
     }
 
     pub(super) fn note_journaled(&self, node: &Node) {
@@ -100,9 +114,9 @@ impl Changed {
     pub(super) fn due(&self, journaled: Duration, quiet: Duration) -> Vec<Arc<Node>> {
         let files = self.0.lock();
         let is_due = |entry: &&Entry| {
-            let may = entry.retry_at.is_none_or(|at| at <= Instant::now());
             let is_over = |at: Instant| at.elapsed() >= journaled;
-            may && (entry.journaled_at.is_some_and(is_over) || entry.changed_at.elapsed() >= quiet)
+            !entry.is_paused(Instant::now())
+                && (entry.journaled_at.is_some_and(is_over) || entry.changed_at.elapsed() >= quiet)
         };
         let due = files.values().filter(is_due);
         due.map(|entry| entry.node.clone()).collect()
@@ -115,24 +129,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_caller_that_may_not_wait_notes_no_file_too_many() {
+    fn no_new_file_is_noted_too_many() {
         let (changed, hasher) = (Changed::default(), KeyHasher::new("bucket"));
         let file = |number: usize| {
             let key = number.to_string();
             let hash = (hasher.of(&key), Turn::default());
             Arc::new(Node::new(Kind::File, hash, &key, None))
         };
-        let first = file(0);
-        assert!(changed.note(&first, false).is_none());
-        assert!((1..FILES_MAX).all(|number| changed.note(&file(number), false).is_none()));
+        let [first, second] = [file(0), file(1)];
+        assert!(changed.note_new(&first).is_none() && changed.note_new(&second).is_none());
+        assert!((2..FILES_MAX).all(|number| changed.note_new(&file(number)).is_none()));
         let last = file(FILES_MAX);
-        for _ in 0..2 {
-            let sent = changed.note(&last, false).expect("a file to be sent");
-            assert!(Arc::ptr_eq(&sent, &first));
-        }
-        assert!(changed.note(&first, false).is_none());
-        assert!(changed.note(&last, true).is_some());
-        assert!(changed.note(&last, false).is_none());
+        let to_send = || changed.note_new(&last).expect("a file to be sent");
+        assert!(Arc::ptr_eq(&to_send(), &first) && Arc::ptr_eq(&to_send(), &first));
+        changed.note_failed(&first, Duration::from_secs(3600));
+        assert!(Arc::ptr_eq(&to_send(), &second));
+        assert!(changed.note_new(&first).is_none(), "it is one of them");
+        assert_eq!(changed.all().len(), FILES_MAX);
+        changed.note(&last);
+        assert!(changed.note_new(&last).is_none());
         assert_eq!(changed.all().len(), FILES_MAX + 1);
     }
 }

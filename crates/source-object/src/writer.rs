@@ -27,7 +27,7 @@ use pagewell_staging::Journaled;
 
 use super::ahead;
 use super::backing::Draft;
-use super::changed::Changed;
+use super::changed::{Changed, FILES_MAX};
 use super::content::Content;
 use super::file::File;
 use super::guard::{Guard, Rights};
@@ -190,7 +190,7 @@ impl Writer {
                 node.set(marks);
                 file.set(marks, self.tree.has_metadata());
             }
-            self.changed.note(&node, true);
+            self.changed.note(&node);
             self.changed.note_journaled(&node);
             if is_new {
                 note_made(&node, Found::File(NOTHING), false);
@@ -198,19 +198,24 @@ impl Writer {
         }
     }
 
-    /// Notes that a file is about to have changes.
+    /// Notes that a file is about to have changes. With too many others that have, one of them is
+    /// sent before.
     pub(super) fn note_changed(&self, call: &Call<'_>, node: &Arc<Node>) -> Result<()> {
-        match self.changed.note(node, call.may_block) {
-            Some(first) if call.may_block => self.send_alone(&first),
-            Some(_) => return Err(Error::WouldBlock),
-            None => {}
+        let mut failed = None;
+        while let Some(first) = self.changed.note_new(node) {
+            Error::WouldBlock.unless(call.may_block)?;
+            if let Some(error) = failed {
+                let text = format!("{FILES_MAX} changed files wait for the store: {error}");
+                return Err(Error::FullBelow(text));
+            }
+            failed = self.send_alone(&first).err();
         }
         Ok(())
     }
 
     /// Notes it again, now that it has them: a commit may have settled it in between.
     pub(super) fn note_again(&self, node: &Arc<Node>) {
-        self.changed.note(node, true);
+        self.changed.note(node);
     }
 
     /// Makes an object of the file that takes most of a nearly full staging folder, so that it
@@ -225,7 +230,7 @@ impl Writer {
         let files = self.changed.due(Duration::ZERO, Duration::ZERO);
         let staged = files.iter().map(|node| (staged_bytes(node), node));
         if let Some((1.., node)) = staged.max_by_key(|(bytes, _)| *bytes) {
-            self.send_alone(node);
+            let _ = self.send_alone(node);
         }
         Ok(())
     }
@@ -562,18 +567,19 @@ impl Writer {
         self.leftovers.clear(self);
         let due = self.changed.due(JOURNALED_FOR, QUIET_FOR);
         let Ok(()) = side_by_side(self.sender.uploader().budget(), &due, &|node| {
-            self.send_alone(node);
+            let _ = self.send_alone(node);
             Ok::<(), Infallible>(())
         });
     }
 
     /// Sends a file that no program waits for.
-    fn send_alone(&self, node: &Arc<Node>) {
-        let Err(error) = self.send(node) else { return };
-        let place = self.tree.data().remote().describe();
-        tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
-        self.changed.note_failed(node, AGAIN_AFTER);
-        fail_if_given_up(node, &error);
+    fn send_alone(&self, node: &Arc<Node>) -> Result<()> {
+        self.send(node).inspect_err(|error| {
+            let place = self.tree.data().remote().describe();
+            tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
+            self.changed.note_failed(node, AGAIN_AFTER);
+            fail_if_given_up(node, error);
+        })
     }
 }
 

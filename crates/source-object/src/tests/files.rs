@@ -1,5 +1,7 @@
 //! Files that are made, changed, removed, and changed by two at once.
 
+use super::super::changed::FILES_MAX;
+use super::super::testing::Fault;
 use super::*;
 
 fn store() -> Arc<Store> {
@@ -317,4 +319,30 @@ fn what_the_staging_folder_has_no_room_for_is_named_so() {
     assert!(text.contains("--staging-dir-size"), "{text}");
     gateway.commit(&id).unwrap();
     assert_eq!(store.bytes("new").unwrap(), [7; 100_000]);
+}
+
+/// All is bounded, also while the store is down.
+#[test]
+fn one_changed_file_too_many_waits_for_no_store_that_takes_none() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::over(store.clone(), folder.path(), MOUNT, false);
+    let made = |number: usize| gateway.create(&number.to_string());
+    let first = made(0).unwrap();
+    assert!((1..FILES_MAX).all(|number| made(number).is_ok()));
+    assert_eq!(store.keys(), Vec::<String>::new());
+    let down = || pagewell_object_client::Error::Unreachable("down".to_owned());
+    store.hook(move |_, _| Fault::Before(down()));
+    for _ in 0..2 {
+        let Err(Error::FullBelow(text)) = gateway.create("more") else {
+            panic!("no error");
+        };
+        assert!(text.contains("down"), "{text}");
+    }
+    gateway.write(&first, 0, b"changed more").unwrap();
+    store.unhook();
+    let more = gateway.create("more").unwrap();
+    assert_eq!(store.keys().len(), 1, "one had to go");
+    gateway.write(&more, 0, b"more").unwrap();
+    gateway.commit(&more).unwrap();
+    assert_eq!(store.bytes("more").unwrap(), b"more");
 }
