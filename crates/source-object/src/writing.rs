@@ -1,8 +1,9 @@
 //! What is needed to change a bucket, beside the bucket.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
+use pagewell_base::sync::Mutex;
 use pagewell_fs::source::OpenError;
 use pagewell_object_client::Handling;
 use pagewell_staging::{Journaled, Opened, Staging};
@@ -19,6 +20,9 @@ use super::writer::Writer;
 const NAME_BYTES_MAX: usize = 64;
 /// Processes of one machine that change what is below one prefix at a time.
 const FOLDERS_MAX: u32 = 64;
+
+/// The folders of this process. A lock does not show whether it is at work, or about to end.
+static OPEN: Mutex<Vec<(PathBuf, Weak<Staging>)>> = Mutex::new(Vec::new());
 
 /// What is needed to change a bucket, beside the bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +51,12 @@ impl Writing {
         for number in 1..=FOLDERS_MAX {
             let folder = self.staging_dir.join(folder_name(place, prefix, number));
             let Some(own) = &mut own else {
-                match Staging::open(&folder, &origin, bytes_max) {
+                // Another export may have it: to wait for that would be in vain.
+                let opened = match is_open_here(&folder) {
+                    true => Staging::open_left(&folder, &origin, bytes_max),
+                    false => Staging::open(&folder, &origin, bytes_max),
+                };
+                match opened {
                     Err(error) if error.is_in_use() && number < FOLDERS_MAX => {}
                     opened => own = Some(opened?),
                 }
@@ -62,7 +71,13 @@ impl Writing {
                 Err(error) => tracing::warn!("{error}: what is in it is not sent"),
             }
         }
-        own.ok_or_else(|| OpenError::in_use(&self.staging_dir.display().to_string()))
+        let own = own.ok_or_else(|| OpenError::in_use(&self.staging_dir.display().to_string()))?;
+        let mut open = OPEN.lock();
+        open.retain(|(_, one)| one.strong_count() > 0);
+        let path = own.staging.path().to_owned();
+        open.push((path, Arc::downgrade(&own.staging)));
+        drop(open);
+        Ok(own)
     }
 
     pub(super) fn start(
@@ -81,6 +96,15 @@ impl Writing {
         writer.resume(opened.journaled);
         writer
     }
+}
+
+fn is_open_here(folder: &Path) -> bool {
+    let Ok(folder) = folder.canonicalize() else {
+        return false;
+    };
+    let open = OPEN.lock();
+    let mut open = open.iter().filter(|(_, one)| one.strong_count() > 0);
+    open.any(|(path, _)| *path == folder)
 }
 
 /// Takes over what another process has left, except files that this one has changed, too: they wait
@@ -176,10 +200,13 @@ mod tests {
         let stage = || writing.stage(PLACE, "").unwrap();
         let (one, two) = (stage(), stage());
         assert_ne!(one.staging.path(), two.staging.path());
+        let paths = [&one, &two].map(|opened| opened.staging.path().to_owned());
+        assert!(paths.iter().all(|path| is_open_here(path)), "no wait");
         journal(&one, "one");
         journal(&two, "two");
         journal(&two, "one");
         drop((one, two));
+        assert!(!paths.iter().any(|path| is_open_here(path)));
         let all = stage();
         assert_eq!(keys(&all), ["one", "two"]);
         drop(all);
