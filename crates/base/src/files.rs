@@ -13,6 +13,24 @@ pub fn open(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, flags, Mode::empty())?.into())
 }
 
+/// Opens a regular file for reading, also behind a link. Refuses all others, before they are
+/// opened: that would wait for a pipe's writer, or wind a tape.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let expect_regular = |metadata: Metadata| match metadata.is_file() {
+        true => Ok(()),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "is not a regular file",
+        )),
+    };
+    expect_regular(std::fs::metadata(path)?)?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    // The path may name another file by now.
+    expect_regular(file.metadata()?)?;
+    Ok(file)
+}
+
 /// Replaces a file as a whole: `write` fills a file named [`temporary_of`], which is synchronised
 /// and renamed, and its folder synchronised: the old file or the new one exists. The umask takes
 /// bits off `mode`.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use pagewell_base::files::open_regular;
 use pagewell_base::size;
 use pagewell_monitor::http::place::Place;
 use pagewell_nfsd::Squash;
@@ -257,11 +258,7 @@ impl ExportKeys {
 /// The text of a regular file of at most [`FILE_BYTES_MAX`].
 pub(super) fn read_text(path: &Path) -> anyhow::Result<String> {
     let shown = || escape::text(path.as_os_str().as_encoded_bytes());
-    // Before it is opened: opening a pipe waits.
-    if !std::fs::metadata(path).with_context(shown)?.is_file() {
-        bail!("{}: is not a regular file", shown());
-    }
-    let file = std::fs::File::open(path).with_context(shown)?;
+    let file = open_regular(path).with_context(shown)?;
     let mut bytes = Vec::new();
     let mut limited = file.take(FILE_BYTES_MAX + 1);
     limited.read_to_end(&mut bytes).with_context(shown)?;

@@ -5,11 +5,12 @@
 //! server under exactly that name.
 
 use std::ffi::OsStr;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pagewell_base::files::folder_of;
+use pagewell_base::files::{folder_of, open_regular};
 use pagewell_container::{Depth, Error, SHEET_BYTES_MAX, Sheet, Unwrapped, Wanted};
 use pagewell_device::{Device, read_exact};
 
@@ -68,11 +69,14 @@ fn read_sheet(name: &[u8], device: &dyn Device) -> Result<Sheet, Trouble> {
 pub(crate) fn files_of_sheet(path: &Path) -> Vec<PathBuf> {
     let files = || {
         let name = path.file_name()?.as_bytes();
-        let is_small = path.metadata().ok()?.len() <= SHEET_BYTES_MAX;
-        if !Sheet::is_name(name) || !is_small {
+        if !Sheet::is_name(name) {
             return None;
         }
-        let sheet = Sheet::parse(name, &std::fs::read(path).ok()?).ok()?;
+        let mut bytes = Vec::new();
+        let mut limited = open_regular(path).ok()?.take(SHEET_BYTES_MAX + 1);
+        limited.read_to_end(&mut bytes).ok()?;
+        let is_small = bytes.len() as u64 <= SHEET_BYTES_MAX;
+        let sheet = Sheet::parse(name, &bytes).ok().filter(|_| is_small)?;
         Some(sheet.files().map(|file| beside_path(path, file)).collect())
     };
     files().unwrap_or_default()
@@ -148,6 +152,25 @@ mod tests {
         assert_eq!(found, folder.path().join("Game.BIN"));
         let missing = beside_path(&sheet, b"other.bin");
         assert_eq!(missing, folder.path().join("other.bin"));
+    }
+
+    #[test]
+    fn the_files_of_a_sheet_are_known_and_a_pipe_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let sheet = folder.path().join("a.cue");
+        let text = b"FILE \"a.bin\" BINARY\n TRACK 01 MODE1/2048\n  INDEX 01 00:00:00\n";
+        std::fs::write(&sheet, text).unwrap();
+        assert_eq!(files_of_sheet(&sheet), [folder.path().join("a.bin")]);
+        let long = usize::try_from(SHEET_BYTES_MAX).unwrap() + 1;
+        let mut bytes = text.to_vec();
+        bytes.resize(long, b'\n');
+        std::fs::write(&sheet, &bytes).unwrap();
+        assert!(files_of_sheet(&sheet).is_empty());
+        // Its writer never comes.
+        let pipe = folder.path().join("b.cue");
+        let kind = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, kind, 0o600.into(), 0).unwrap();
+        assert!(files_of_sheet(&pipe).is_empty());
     }
 
     #[test]
