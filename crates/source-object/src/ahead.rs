@@ -12,6 +12,8 @@
 //! A store takes metadata when an upload begins. So the time of the last change is that of this
 //! begin, until the file is an object. Other times or modes that are set meanwhile cost a copy
 //! inside the store after the commit, fewer requests and bytes than all parts once more.
+//!
+//! Weakness: a kernel that collects writes itself sets a time before each commit.
 
 use std::ops::Range;
 use std::sync::Arc;

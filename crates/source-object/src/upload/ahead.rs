@@ -203,12 +203,16 @@ impl Thread<'_> {
             return Ok(());
         };
         loop {
-            // Before a slot is claimed, so that as little as may be is written again meanwhile.
-            let _taken = self.uploader.budget.bytes(self.uploader.sizes.part_bytes);
+            // A claim may wait for a writer, so this thread has no memory yet that others wait for.
             let Some(slot) = self.ahead.claim(self.uploader, file) else {
                 return Ok(());
             };
-            let body = run::body(file, key, &self.uploader.sizes.slot(slot))?;
+            let range = self.uploader.sizes.slot(slot);
+            let _taken = self.uploader.budget.bytes(range.end - range.start);
+            if self.ahead.state.lock().is_given_up {
+                return Ok(());
+            }
+            let body = run::body(file, key, &range)?;
             let part = store.upload_part(&upload, slot + 1, body)?;
             if let Some(early) = &mut self.ahead.state.lock().early {
                 early.parts.push(part);
