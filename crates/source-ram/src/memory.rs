@@ -12,6 +12,10 @@
 //!   64 KiB  [   used   |   free   |     never touched     ]
 //! ```
 //!
+//! The system makes no huge pages there (`MADV_NOHUGEPAGE`), whatever it does elsewhere: a page of
+//! 2 MiB would be taken for the first of its 512 small blocks, and would stay in memory until the
+//! last is freed, or until memory is short.
+//!
 //! A freed block returns to the system (`MADV_DONTNEED`), except that [`RESIDENT_FREE_BYTES_MAX`]
 //! stay in memory: else a file that is written and removed over and over would pay page faults.
 //!
@@ -195,6 +199,9 @@ fn reserve(bytes: usize) -> Result<NonNull<u8>> {
         )
     };
     let base = base.map_err(|errno| Error::Io(format!("cannot reserve {bytes} bytes: {errno}")))?;
+    // A system without huge pages refuses, and needs it not.
+    // SAFETY: the whole new mapping. It only says which pages are preferred.
+    let _ = unsafe { rustix::mm::madvise(base, bytes, Advice::LinuxNoHugepage) };
     NonNull::new(base.cast::<u8>()).ok_or_else(|| Error::Io("mapping at address 0".to_owned()))
 }
 
@@ -271,6 +278,27 @@ mod tests {
         }
         assert_eq!(resident, free.resident_bytes, "resident free bytes");
         used - resident
+    }
+
+    #[test]
+    fn no_huge_page_holds_blocks() {
+        let are_there = std::fs::exists("/sys/kernel/mm/transparent_hugepage").unwrap();
+        let arena = Arena::new(1 << 24).unwrap();
+        let address = arena.base.as_ptr().addr();
+        let mappings = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let holds = |line: &str| {
+            let range = line.split(' ').next()?.split_once('-')?;
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            Some((number(range.0)?..number(range.1)?).contains(&address))
+        };
+        let mut lines = mappings
+            .lines()
+            .skip_while(|line| holds(line) != Some(true));
+        let flags = lines
+            .find_map(|line| line.strip_prefix("VmFlags:"))
+            .unwrap();
+        let is_without = flags.split(' ').any(|flag| flag == "nh");
+        assert_eq!(is_without, are_there, "{flags}");
     }
 
     #[test]
