@@ -230,16 +230,17 @@ pub(crate) fn compare(
     (other, other_name): (&dyn FileSystem, TreeName),
 ) -> Troubles {
     let mut troubles = Troubles::default();
-    let mut entered = HashSet::new();
+    if our_name == other_name {
+        return troubles;
+    }
+    let roots = (ours.root(), other.root());
+    let mut entered = HashSet::from([roots]);
+    let mut is_cut = false;
     let mut paths = Paths::default();
-    let mut waiting = vec![(ours.root(), other.root(), None)];
+    let mut waiting = vec![(roots, None)];
     let list =
         |tree, id: &FileId, name| Listing::read(tree, id, (name == TreeName::Iso, NAMES_MAX)).ok();
-    while let Some((our_id, other_id, at)) = waiting.pop() {
-        // Circles are entered once.
-        if entered.len() == PAIRS_MAX || !entered.insert((our_id, other_id)) {
-            continue;
-        }
+    while let Some(((our_id, other_id), at)) = waiting.pop() {
         let here = list(ours, &our_id, our_name);
         // What cannot be read there is said of that tree.
         let (Some(here), Some(there)) = (here, list(other, &other_id, other_name)) else {
@@ -261,11 +262,20 @@ pub(crate) fn compare(
             });
         }
         for (named, theirs) in compared.directories {
-            if let (Some(our_id), Some(other_id)) = (named.id, theirs.id) {
-                let below = paths.add(at, &theirs.name);
-                waiting.push((our_id, other_id, Some(below)));
+            let (Some(our_id), Some(other_id)) = (named.id, theirs.id) else {
+                continue;
+            };
+            // Circles are entered once, and only what is new waits: a maze has no end.
+            let pair = (our_id, other_id);
+            let is_full = entered.len() >= PAIRS_MAX && !entered.contains(&pair);
+            is_cut |= is_full;
+            if !is_full && entered.insert(pair) {
+                waiting.push((pair, Some(paths.add(at, &theirs.name))));
             }
         }
+    }
+    if is_cut {
+        troubles.add(|| line(b"/", "has more directories than are compared"));
     }
     troubles
 }
@@ -281,7 +291,7 @@ mod tests {
     use pagewell_source_ram::RamFileSystem;
 
     fn tree(files: &[(&str, usize)]) -> RamFileSystem {
-        let tree = RamFileSystem::new(16 << 20).unwrap();
+        let tree = RamFileSystem::new(64 << 20).unwrap();
         let superuser = Credentials::root();
         let call = Call::new(&superuser, true);
         let made = tree.make_directory(&call, &tree.root(), b"sub", &SetAttributes::default());
@@ -352,8 +362,19 @@ mod tests {
         ];
         assert_eq!(found.lines, lines);
         assert_eq!(found.count, 2);
-        let same = compare((&ours, TreeName::Udf), (&ours, TreeName::Udf));
+        let same = compare((&ours, TreeName::Udf), (&ours, TreeName::Joliet));
         assert_eq!(same, Troubles::default());
+    }
+
+    #[test]
+    fn a_directory_too_large_to_compare_is_none_beside_itself() {
+        let names: Vec<String> = (0..=NAMES_MAX).map(|number| number.to_string()).collect();
+        let files: Vec<(&str, usize)> = names.iter().map(|name| (name.as_str(), 0)).collect();
+        let large = tree(&files);
+        let found = compare((&large, TreeName::Udf), (&large, TreeName::Joliet));
+        assert_eq!(found.lines, ["/sub: has more names than are compared"]);
+        let alone = compare((&large, TreeName::Udf), (&large, TreeName::Udf));
+        assert_eq!(alone, Troubles::default());
     }
 
     #[test]

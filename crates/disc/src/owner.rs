@@ -3,12 +3,17 @@
 //! Images were often written by another user, or hold modes that keep all others out. The tree
 //! below is asked as the superuser, and permission is checked here, by the shown attributes.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use pagewell_fs::{
-    Access, Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry,
-    ExtendedAttributes, FileId, FileSystem, FileType, ReadReply, Result, access, forward,
+    Access, Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry, Error,
+    ExtendedAttributes, FileId, FileSystem, FileType, Presence, ReadReply, Result, Seek, access,
+    extended, forward,
 };
+
+/// Extended attributes that who may read the data may read.
+const USER: &[u8] = b"user.";
 
 /// What is shown in place of what is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,10 +87,10 @@ impl Owned {
 }
 
 impl FileSystem for Owned {
-    forward! { self => self.tree; describe, root, path_of, limits, statistics }
+    forward! { self => self.tree; describe, root, path_of, limits, statistics, object_of }
 
     fn extended_attributes(&self) -> Option<&dyn ExtendedAttributes> {
-        self.tree.extended_attributes()
+        self.tree.extended_attributes().map(|_| self as _)
     }
 
     fn lookup(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Entry> {
@@ -124,6 +129,12 @@ impl FileSystem for Owned {
         self.tree.read_ahead(files);
     }
 
+    fn seek(&self, call: &Call<'_>, id: &FileId, offset: u64, wanted: Seek) -> Result<u64> {
+        let attributes = self.attributes(call, id)?;
+        access::check_read(call.credentials, &attributes)?;
+        self.tree.seek(&self.above(call), id, offset, wanted)
+    }
+
     fn read_directory(
         &self,
         call: &Call<'_>,
@@ -150,11 +161,86 @@ impl FileSystem for Owned {
     }
 }
 
+impl Owned {
+    fn extended(&self) -> Result<&dyn ExtendedAttributes> {
+        self.tree.extended_attributes().ok_or(Error::NotSupported)
+    }
+}
+
+impl ExtendedAttributes for Owned {
+    fn get(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<Vec<u8>> {
+        extended::check(name, call.credentials.uid, false)?;
+        if name.to_bytes().starts_with(USER) {
+            let attributes = self.attributes(call, id)?;
+            access::check_read(call.credentials, &attributes)?;
+        }
+        self.extended()?.get(&self.above(call), id, name)
+    }
+
+    fn names(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<u8>> {
+        // By the caller, as some names are for the superuser alone.
+        self.extended()?.names(call, id)
+    }
+
+    fn set(
+        &self,
+        _call: &Call<'_>,
+        _id: &FileId,
+        _name: &CStr,
+        _value: &[u8],
+        _presence: Presence,
+    ) -> Result<()> {
+        Err(self.limits().refusal())
+    }
+
+    fn remove(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<()> {
+        Err(self.limits().refusal())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_fs::{CreateMode, Error, SetAttributes, Stability};
+    use pagewell_fs::{CreateMode, SetAttributes, Stability};
     use pagewell_source_ram::RamFileSystem;
+
+    /// A tree whose objects all are the root, by some identifiers.
+    struct Hinted(RamFileSystem);
+
+    impl FileSystem for Hinted {
+        forward! { self => self.0;
+            describe, root, limits, lookup, attributes, access, read_link, read, read_directory,
+            statistics,
+        }
+
+        fn object_of(&self, _id: &FileId) -> FileId {
+            self.0.root()
+        }
+    }
+
+    #[test]
+    fn objects_are_those_of_the_tree() {
+        let tree = Hinted(RamFileSystem::new(1 << 20).unwrap());
+        let root = tree.root();
+        let owned = Owned::new(Arc::new(tree), Owner::default());
+        assert_eq!(owned.object_of(&FileId::of(&[7])), root);
+    }
+
+    /// Whether what is neither name nor byte is there for the caller.
+    fn check_guarded(owned: &Owned, call: &Call<'_>, file: &FileId, may: bool) {
+        let is_denied = |error| error == Error::AccessDenied;
+        let seek = owned.seek(call, file, 0, Seek::Hole);
+        assert_eq!(seek.is_err_and(is_denied), !may);
+        let extended = owned.extended_attributes().unwrap();
+        let value = extended.get(call, file, c"user.note");
+        assert_eq!(value.is_err_and(is_denied), !may);
+        let hidden = extended.get(call, file, c"trusted.note");
+        assert_eq!(hidden, Err(Error::NoData));
+        let names = extended.names(call, file).unwrap();
+        assert_eq!(names, b"user.note\0");
+        let set = extended.set(call, file, c"user.note", b"", Presence::Any);
+        assert!(set.is_err());
+    }
 
     #[test]
     fn permission_is_that_of_what_is_shown() {
@@ -175,6 +261,11 @@ mod tests {
             ..SetAttributes::default()
         };
         tree.set_attributes(&call, &root, &locked, None).unwrap();
+        let extended = tree.extended_attributes().unwrap();
+        for name in [c"user.note", c"trusted.note"] {
+            let set = extended.set(&call, &file, name, b"value", Presence::Any);
+            set.unwrap();
+        }
 
         let owner = Owner {
             uid: Some(5),
@@ -209,6 +300,7 @@ mod tests {
             }
             let (granted, _) = owned.access(&call, &file, Access::READ).unwrap();
             assert_eq!(granted == Access::READ, may);
+            check_guarded(&owned, &call, &file, may);
         }
     }
 }
