@@ -51,6 +51,7 @@ pub struct Session {
     started: Instant,
     terminal: bool,
     experiment: &'static str,
+    begun: Vec<&'static str>,
     rows: Vec<Row>,
     verdicts: Vec<Verdict>,
     notes: Vec<(&'static str, String)>,
@@ -66,6 +67,7 @@ impl Session {
             started: Instant::now(),
             terminal: options.progress && std::io::stderr().is_terminal(),
             experiment: "",
+            begun: vec![""],
             rows: Vec::new(),
             verdicts: Vec::new(),
             notes: Vec::new(),
@@ -164,6 +166,19 @@ impl Session {
         self.rows.iter().filter(own).collect()
     }
 
+    /// The experiments that have left something, in their order.
+    pub fn experiments(&self) -> Vec<&'static str> {
+        let has_left = |name: &&&'static str| {
+            self.rows.iter().any(|row| row.experiment == **name)
+                || self.notes.iter().any(|(of, _)| of == *name)
+                || self
+                    .verdicts
+                    .iter()
+                    .any(|verdict| verdict.experiment == **name)
+        };
+        self.begun.iter().filter(has_left).copied().collect()
+    }
+
     /// What was measured.
     pub fn rows(&self) -> &[Row] {
         &self.rows
@@ -249,6 +264,9 @@ impl Session {
 
     pub(super) fn begin(&mut self, experiment: &'static str) {
         self.experiment = experiment;
+        if !self.begun.contains(&experiment) {
+            self.begun.push(experiment);
+        }
     }
 
     pub(super) fn stopped(&mut self, error: &Error) {

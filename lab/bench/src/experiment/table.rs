@@ -16,14 +16,18 @@ const NUMBERS: Range<usize> = 4..8;
 /// Notes, table, verdicts and failures of a run.
 pub fn text(session: &Session) -> String {
     let mut text = String::new();
-    let mut experiments: Vec<&str> = session.rows().iter().map(|row| row.experiment).collect();
-    experiments.dedup();
-    for experiment in experiments {
+    for experiment in session.experiments() {
         text += &format!("{experiment}\n\n");
         for (_, note) in session.notes().filter(|(name, _)| *name == experiment) {
             text += &format!("{note}\n");
         }
-        text += &format!("\n{}\n", table(session.rows(), experiment).text());
+        if session
+            .rows()
+            .iter()
+            .any(|row| row.experiment == experiment)
+        {
+            text += &format!("\n{}\n", table(session.rows(), experiment).text());
+        }
         let verdicts = session.verdicts().iter();
         for verdict in verdicts.filter(|verdict| verdict.experiment == experiment) {
             text += &verdict.line();
@@ -183,6 +187,23 @@ mod tests {
             cells[7]
         );
         assert_eq!(cells[8], "365 -> 190 s");
+    }
+
+    #[test]
+    fn an_experiment_that_ends_before_its_first_row_keeps_its_notes() {
+        let mut session = Session::new(Options::default());
+        for name in ["first", "second", "third"] {
+            session.begin(name);
+            if name != "second" {
+                session.push(row(Mode::Baseline, &[1.0], 1.0));
+            }
+            session.note(format!("a note of the {name}"));
+        }
+        session.begin("none");
+        assert_eq!(session.experiments(), ["first", "second", "third"]);
+        let text = text(&session);
+        let places = ["first", "second", "third"].map(|it| text.find(&format!("of the {it}")));
+        assert!(places.is_sorted() && places[0].is_some(), "{text}");
     }
 
     #[test]

@@ -29,8 +29,7 @@ const LOGO: &str = "<svg viewBox=\"0 0 16 16\" width=\"32\" height=\"32\" aria-h
 
 /// The page; `date` is when the run began, for people.
 pub fn page(environment: &Environment, session: &Session, date: &str) -> String {
-    let mut experiments: Vec<&str> = session.rows().iter().map(|row| row.experiment).collect();
-    experiments.dedup();
+    let experiments = session.experiments();
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
