@@ -347,7 +347,7 @@ impl Served {
             let export = ServedExport::new(&handle_key, export, before);
             let name = &export.config.name;
             let is_same = |other: &ServedExport| {
-                other.number() == export.number() || other.config.name == *name
+                other.number() == export.number() || names_of(other) == names_of(&export)
             };
             if exports.iter().any(is_same) {
                 return Err(Error(format!("export '{name}' is there twice")));
@@ -573,4 +573,24 @@ pub fn components(path: &[u8]) -> Vec<&[u8]> {
     path.split(|byte| *byte == b'/')
         .filter(|name| !matches!(*name, b"" | b"."))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_path_is_one_export_however_it_is_written() {
+        let served = |names: &[&str]| {
+            let tree = || Arc::new(PseudoTree::new([], Timestamp::now()));
+            let exports = names.iter().map(|name| Export::new(name, tree()));
+            let shared = (HandleKey::new([7; 16]), Arc::default());
+            Served::new(exports.collect(), shared, &[])
+        };
+        for other in ["/a/b", "/a/b/", "/a//b", "/./a/b"] {
+            let Error(error) = served(&["/a/b", other]).err().unwrap();
+            assert_eq!(error, format!("export '{other}' is there twice"));
+        }
+        assert!(served(&["/a/b", "/a", "/b", "/"]).is_ok());
+    }
 }
