@@ -16,8 +16,9 @@
 //! once the second finds its blocks gone, which does no harm: its condition would have failed.
 //!
 //! Weaknesses: directories of accounts with a hierarchical namespace are made and removed as the
-//! blobs `dir/` only; blobs with snapshots are not deleted; another program's uncommitted block
-//! whose name has another length makes uploads of that blob fail for a week.
+//! blobs `dir/` only, and a blob by which another program marks `dir` stays; blobs with snapshots
+//! are not deleted; another program's uncommitted block whose name has another length makes uploads
+//! of that blob fail for a week.
 
 mod config;
 mod credentials;
