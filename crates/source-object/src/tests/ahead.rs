@@ -1,5 +1,6 @@
 //! Files that are sent while they are written.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
@@ -321,6 +322,21 @@ fn an_upload_that_the_store_has_ended_fails_no_commit() {
     case.store.end_uploads();
     let asked = case.commit();
     assert!(numbers(&asked).len() > 5);
+}
+
+#[test]
+fn a_store_that_takes_no_part_again_gets_all() {
+    let mut case = Case::written(FOLLOWED);
+    case.write(PART + 5, b"new");
+    let refuses = AtomicBool::new(true);
+    case.store.hook(move |_, asked| match asked {
+        Asked::Part(2, _) if refuses.swap(false, Ordering::Relaxed) => {
+            Fault::Before(RemoteError::Unsupported("meant".to_owned()))
+        }
+        _ => Fault::None,
+    });
+    let asked = case.commit();
+    assert!(is_aborted(&asked) && numbers(&asked).ends_with(&[5]));
 }
 
 #[test]

@@ -118,8 +118,16 @@ impl Uploader {
             current.covers(slot.start, slot.end)
         };
         let there = early.parts.into_iter().filter(is_current).collect();
+        // A store may have ended the upload, or refuse a part that it has (rclone does).
+        let is_refused = |failure: &Failure| {
+            let is_gone = job.is_upload_gone.load(Ordering::Acquire);
+            let Failure::Remote(error) = failure else {
+                return false;
+            };
+            is_gone || matches!(error, RemoteError::Unsupported(_) | RemoteError::Invalid(_))
+        };
         match job.finish(&early.upload, &pieces, there) {
-            Err(failure) if job.is_upload_gone.load(Ordering::Acquire) => {
+            Err(failure) if is_refused(&failure) => {
                 tracing::debug!("{}: all is sent again: {failure:?}", object.key);
                 Ok(None)
             }
