@@ -259,6 +259,36 @@ impl Writer {
         Error::FullBelow(format!("{text}; {folder} is full (see --staging-dir-size)"))
     }
 
+    fn write_bytes(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        file: &File,
+        bytes: (u64, &[u8]),
+    ) -> Result<()> {
+        let of = (node.key(), self.tree.data());
+        let write = || {
+            self.make_room(call)?;
+            self.note_changed(call, node)?;
+            let written = file.write(of, bytes, call.may_block, &mut 0);
+            self.note_again(node);
+            written
+        };
+        let written = match write() {
+            // Memory and folder were filled meanwhile. What is sent needs no room.
+            Err(Error::FullBelow(_) | Error::Io(_))
+                if call.may_block && self.sender.staging().is_nearly_full() =>
+            {
+                write()
+            }
+            written => written,
+        };
+        match written {
+            Err(Error::WouldBlock) if call.may_block => Err(Error::TryLater),
+            written => written.map_err(|error| self.refused(error)),
+        }
+    }
+
     pub(super) fn write(
         &self,
         call: &Call<'_>,
@@ -279,16 +309,7 @@ impl Writer {
         file.take_failure()?;
         if count > 0 {
             self.check_gap(node, attributes.size, offset)?;
-            self.make_room(call)?;
-            self.note_changed(call, node)?;
-            let of = (node.key(), self.tree.data());
-            let mut changed = 0;
-            let written = file.write(of, (offset, data), call.may_block, &mut changed);
-            self.note_again(node);
-            if call.may_block && written == Err(Error::WouldBlock) {
-                return Err(Error::TryLater);
-            }
-            written.map_err(|error| self.refused(error))?;
+            self.write_bytes(call, node, file, (offset, data))?;
             if self.handling.acknowledge == Acknowledge::Store {
                 ahead::follow(&self.sender, node, offset + u64::from(count));
             }
