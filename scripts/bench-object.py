@@ -660,7 +660,8 @@ def row(delay, case, rounds, proxy, store, scratch):
 
 
 def print_summary(medians, programs):
-    print("\n| case | " + " | ".join(programs) + " |\n|---" + "|---:" * len(programs) + "|")
+    titles = [re.sub(", (.*)", r" (\1)", name) for name in programs]
+    print("\n| case | " + " | ".join(titles) + " |\n|---" + "|---:" * len(programs) + "|")
     for case, of_case in medians:
         cells = [
             f"{of_case[name][1]:.2f} s, {of_case[name][2]:.0f}" if name in of_case else ""
