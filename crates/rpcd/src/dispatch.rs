@@ -186,6 +186,8 @@ impl<P: Program> Dispatcher<P> {
             names::PANICS.add(1);
             // The client may repeat it.
             self.program.finish(&state.pending, None);
+            // Before the client connects again.
+            state.settle(0);
             connection.close();
             None
         });
