@@ -46,6 +46,8 @@ struct BackingState {
     length_bytes: u64,
     dirty: Spans,
     sending: Spans,
+    /// The store may have a version that was sent, though nothing says so: the base is not certain.
+    is_unsettled: bool,
     /// Dirty, and on their way or in an upload as they are.
     ahead: Spans,
     staged: Option<Arc<StagedFile>>,
@@ -69,7 +71,8 @@ impl BackingState {
             return true;
         };
         let length_bytes = base.version().length_bytes;
-        !self.dirty.is_empty()
+        self.is_unsettled
+            || !self.dirty.is_empty()
             || !self.sending.is_empty()
             || self.base_bytes != length_bytes
             || self.length_bytes != length_bytes
@@ -159,6 +162,7 @@ impl Backing {
                 kept: draft.dirty.clone(),
                 dirty: draft.dirty,
                 sending: Spans::default(),
+                is_unsettled: false,
                 ahead: Spans::default(),
                 staged: Some(Arc::new(staged)),
             }),
@@ -278,6 +282,7 @@ impl Backing {
         let mut state = self.state.lock();
         state.base_bytes = base.version().length_bytes;
         state.base = Some(base);
+        state.is_unsettled = false;
         let sent = std::mem::take(&mut state.sending);
         if state.dirty.is_empty() {
             state.kept.clear();
@@ -311,10 +316,13 @@ impl Backing {
         let mut state = self.state.lock();
         state.base_bytes = state.base_bytes.min(base.version().length_bytes);
         state.base = Some(base);
+        state.is_unsettled = false;
     }
 
+    /// What was taken to be sent is not known to be in the store.
     pub(super) fn not_sent(&self) {
         let mut state = self.state.lock();
+        state.is_unsettled = true;
         let sending = std::mem::take(&mut state.sending);
         state.dirty.extend(sending);
     }

@@ -137,9 +137,15 @@ fn history(seed: u64, steps: usize, is_faulty: bool) {
     for (number, file) in history.files.iter().enumerate() {
         let Some((_, model)) = file else { continue };
         let stored = history.store.bytes(&format!("file {number}"));
+        let differs = stored
+            .iter()
+            .flatten()
+            .zip(model)
+            .position(|(one, other)| one != other);
+        let lengths = (stored.as_ref().map(Vec::len), model.len());
         assert!(
             stored.as_ref() == Some(model),
-            "seed {seed}: file {number} at the end"
+            "seed {seed}: file {number} at the end: {differs:?} of {lengths:?}"
         );
     }
     // The last thread of a removed file may be about to leave; what a lost answer leaves behind is
