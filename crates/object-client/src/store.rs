@@ -84,6 +84,8 @@ pub(crate) trait WholeObjects: Store {
 pub(crate) trait Uploads: Store {
     const COPIES: Copies = Copies::Ranges;
 
+    const REPLACES_PARTS: bool = true;
+
     fn create_upload(
         &self,
         key: &str,

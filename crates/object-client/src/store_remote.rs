@@ -95,6 +95,10 @@ impl<S: WholeObjects + Uploads> WritableRemote for StoreRemote<S> {
         runtime::wait(self.store.upload_part(upload, number, body))
     }
 
+    fn replaces_parts(&self) -> bool {
+        S::REPLACES_PARTS
+    }
+
     fn copies(&self) -> Copies {
         S::COPIES
     }

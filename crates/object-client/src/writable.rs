@@ -141,6 +141,12 @@ pub trait WritableRemote: Send + Sync {
     /// What a request can meet.
     fn upload_part(&self, upload: &Upload, number: u32, body: Bytes) -> Result<Part>;
 
+    /// Whether an object is made of a part as it was sent last, also where an earlier request for
+    /// it, which was given up, is carried out after that.
+    fn replaces_parts(&self) -> bool {
+        true
+    }
+
     /// What [`Self::copy_part`] takes.
     fn copies(&self) -> Copies {
         Copies::Ranges

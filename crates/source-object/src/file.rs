@@ -496,7 +496,10 @@ impl File {
     /// of that object.
     pub(super) fn begin_ahead(&self) -> String {
         let mut state = self.state.lock();
-        let modified = state.own.as_ref().map(|own| own.modified);
+        // What was set holds until the next write.
+        let is_set = state.wanted.is_some_and(|wanted| wanted.modified.is_some());
+        let own = state.own.as_ref().filter(|_| !is_set);
+        let modified = own.map(|own| own.modified);
         let mark = state.mark.clone().unwrap_or_else(fresh_mark);
         state.ahead = Some(SentAhead {
             modified: modified.unwrap_or_else(Timestamp::now),
@@ -507,18 +510,7 @@ impl File {
 
     /// All of it is sent at the commit. It was changed until now, unless a time was set.
     pub(super) fn end_ahead(&self) {
-        let mut state = self.state.lock();
-        let Some(ahead) = state.ahead.take() else {
-            return;
-        };
-        let changed = state.next_change();
-        let is_set = state.wanted.is_some_and(|wanted| wanted.modified.is_some());
-        if let Some(own) = &mut state.own
-            && own.modified == ahead.modified
-            && !is_set
-        {
-            (own.modified, own.changed) = (Timestamp::now(), changed);
-        }
+        self.state.lock().end_ahead();
     }
 
     /// Notes that the object has the bytes, and that its metadata has still to become this.
@@ -571,6 +563,10 @@ impl File {
         }
         if state.opens > 0 {
             state.given = Some(version.clone());
+        }
+        if content.backing().is_changed() {
+            // A write since the changes were taken to be sent is in none of this version.
+            state.end_ahead();
         }
         (state.mark, state.ahead) = (None, None);
         state.seen = Some(Seen {
@@ -709,6 +705,21 @@ fn replaced(key: &str, data: &Data) -> Error {
 }
 
 impl FileState {
+    /// All is sent at the commit. It was changed until now, unless a time was set.
+    fn end_ahead(&mut self) {
+        let Some(ahead) = self.ahead.take() else {
+            return;
+        };
+        let changed = self.next_change();
+        let is_set = self.wanted.is_some_and(|wanted| wanted.modified.is_some());
+        if let Some(own) = &mut self.own
+            && own.modified == ahead.modified
+            && !is_set
+        {
+            (own.modified, own.changed) = (Timestamp::now(), changed);
+        }
+    }
+
     fn has(&self, content: &Arc<Content>) -> bool {
         let own = self.content.as_ref();
         own.is_some_and(|own| Arc::ptr_eq(own, content))

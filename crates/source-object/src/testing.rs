@@ -368,6 +368,10 @@ impl WritableRemote for Store {
         })
     }
 
+    fn replaces_parts(&self) -> bool {
+        self.copies == Copies::Ranges
+    }
+
     fn copies(&self) -> Copies {
         self.copies
     }

@@ -270,17 +270,22 @@ impl Writer {
         let write = || {
             self.make_room(call)?;
             self.note_changed(call, node)?;
+            // What was sent may have been this file, in vain.
+            file.take_failure()?;
             let written = file.write(of, bytes, call.may_block, &mut 0);
             self.note_again(node);
             written
         };
+        let before = file.changing_content();
+        // Changes that were given up are not those of the file that took their place.
+        let is_same = || match (&before, &file.changing_content()) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            _ => false,
+        };
+        let is_full = || call.may_block && self.sender.staging().is_nearly_full();
         let written = match write() {
             // Memory and folder were filled meanwhile. What is sent needs no room.
-            Err(Error::FullBelow(_) | Error::Io(_))
-                if call.may_block && self.sender.staging().is_nearly_full() =>
-            {
-                write()
-            }
+            Err(Error::FullBelow(_) | Error::Io(_)) if is_full() && is_same() => write(),
             written => written,
         };
         match written {
@@ -461,6 +466,16 @@ impl Writer {
         }
     }
 
+    /// Nothing that was sent ahead of a file without bytes is of use, nor may it be sent again.
+    fn begin_anew(&self, file: &File) {
+        if let Some(content) = file.changing_content()
+            && content.ahead().has_begun()
+        {
+            self.sender.give_up_ahead(&content);
+            file.end_ahead();
+        }
+    }
+
     /// A file without a name has nothing to be sent, now or after a kill.
     pub(super) fn forget(&self, node: &Node) {
         if let Some(content) = node.file().and_then(File::changing_content) {
@@ -511,6 +526,9 @@ impl Writer {
                 self.note_changed(call, node)?;
                 let alone = file.hold_to_send();
                 let set = file.set_length(node.key(), self.tree.data(), size);
+                if size == 0 {
+                    self.begin_anew(file);
+                }
                 self.note_again(node);
                 drop(alone);
                 set.map_err(|error| self.refused(error))?;

@@ -234,6 +234,9 @@ async fn clear(bucket: &Arc<Bucket>, own: Vec<String>, is_all_own: bool) -> Resu
 impl Uploads for Bucket {
     const COPIES: Copies = Copies::Objects;
 
+    // They are objects of one name, whatever version comes last.
+    const REPLACES_PARTS: bool = false;
+
     /// Begins an upload; the server gets its first request with the first part.
     async fn create_upload(&self, key: &str, metadata: &Metadata) -> Result<Upload> {
         self.object(key, &[])?;

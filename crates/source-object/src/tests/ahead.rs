@@ -231,6 +231,101 @@ fn the_time_stays_while_parts_go_and_the_change_moves() {
 }
 
 #[test]
+fn what_is_written_during_the_end_has_its_own_time() {
+    let case = Case::written(FOLLOWED);
+    let before = case.attributes();
+    let (arrived, arrives) = mpsc::channel();
+    let (goes, go) = mpsc::channel::<()>();
+    let go = Mutex::new(go);
+    case.store.hook(move |_, asked| {
+        if matches!(asked, Asked::Complete(..)) {
+            let _ = arrived.send(());
+            let _ = go.lock().recv();
+        }
+        Fault::None
+    });
+    thread::scope(|scope| {
+        let committed = scope.spawn(|| case.gateway.commit(&case.id).unwrap());
+        arrives.recv().unwrap();
+        case.gateway.write(&case.id, 5, b"meanwhile").unwrap();
+        drop(goes);
+        committed.join().unwrap();
+    });
+    let shown = case.attributes();
+    assert!(shown.modified > before.modified);
+    case.store.unhook();
+    case.gateway.commit(&case.id).unwrap();
+    assert_eq!(case.marks().modified, Some(shown.modified));
+}
+
+#[test]
+fn a_time_that_was_set_before_is_not_that_of_later_writes() {
+    let mut case = Case::new(FOLLOWED);
+    case.write(0, &block(0));
+    let time = Timestamp {
+        seconds: 1_000_000,
+        nanoseconds: 5,
+    };
+    case.set(SetAttributes {
+        modified: Some(SetTime::To(time)),
+        ..SetAttributes::default()
+    });
+    for number in 1..BLOCKS {
+        case.write(number * BLOCK, &block(number));
+    }
+    case.wait_for_parts(SLOTS);
+    case.commit();
+    assert!(case.attributes().modified > time);
+}
+
+#[test]
+fn a_file_that_was_cut_to_nothing_leaves_nothing() {
+    let mut case = Case::new(FOLLOWED);
+    case.commit();
+    case.write_all();
+    let before = case.attributes();
+    case.cut(0);
+    case.gateway.commit(&case.id).unwrap();
+    assert_eq!(case.store.uploads_left(), 0);
+    case.write(0, b"later");
+    assert!(case.attributes().modified > before.modified);
+    case.commit();
+}
+
+#[test]
+fn a_file_that_is_again_as_its_base_was_is_sent_after_a_lost_answer() {
+    let mut case = Case::new(FOLLOWED);
+    case.commit();
+    for bytes in [100, BLOCKS * BLOCK] {
+        case.write(0, &vec![7; bytes as usize]);
+        case.store.hook(|_, asked| match asked {
+            Asked::Put(..) | Asked::Complete(..) => {
+                Fault::After(RemoteError::Unreachable("lost".to_owned()))
+            }
+            _ => Fault::None,
+        });
+        assert!(case.gateway.commit(&case.id).is_err());
+        case.store.unhook();
+        case.cut(0);
+        case.commit();
+        assert_eq!(case.store.bytes("a").unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_store_that_may_put_an_old_part_back_gets_all_again() {
+    let store = Arc::new(Store::new(100, 1000).of_whole_copies());
+    let mut case = Case::over(store, FOLLOWED);
+    case.write_all();
+    case.write(PART + 5, b"new");
+    let asked = case.commit();
+    let begun = asked
+        .iter()
+        .filter(|asked| matches!(asked, Asked::Create(_)));
+    assert!(is_aborted(&asked) && begun.count() == 2);
+}
+
+#[test]
 fn other_metadata_costs_a_copy_in_the_store() {
     for has_metadata in [false, true] {
         let case = Case::written(How {

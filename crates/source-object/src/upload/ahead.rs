@@ -101,6 +101,10 @@ impl Ahead {
         self.state.lock().may_enter()
     }
 
+    pub(crate) fn has_begun(&self) -> bool {
+        self.state.lock().has_begun
+    }
+
     /// Has the calling thread send what is due. It does nothing where enough others do.
     ///
     /// # Errors

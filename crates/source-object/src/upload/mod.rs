@@ -108,15 +108,17 @@ impl Uploader {
         let Some(pieces) = early.as_ref().and_then(plan) else {
             return Ok(None);
         };
-        let Some(early) = early.take() else {
-            return Ok(None);
-        };
-        let _under_way = OBJECT_UPLOADS.hold();
         let job = self.job(remote, object, source, notes)?;
         let is_current = |part: &Part| {
             let slot = self.sizes.slot(part.number - 1);
             current.covers(slot.start, slot.end)
         };
+        let may =
+            |early: &mut Early| job.store.replaces_parts() || early.parts.iter().all(is_current);
+        let Some(early) = early.take_if(may) else {
+            return Ok(None);
+        };
+        let _under_way = OBJECT_UPLOADS.hold();
         let there = early.parts.into_iter().filter(is_current).collect();
         // A store may have ended the upload, or refuse a part that it has (rclone does).
         let is_refused = |failure: &Failure| {
