@@ -8,11 +8,11 @@ use std::sync::Arc;
 
 use pagewell_fs::{
     Access, Attributes, Call, Credentials, DirectoryEntry, DirectoryPage, Entry, Error,
-    ExtendedAttributes, FileId, FileSystem, FileType, Presence, ReadReply, Result, Seek, access,
-    extended, forward,
+    ExtendedAttributes, FileId, FileSystem, FileType, ReadReply, Result, Seek, access, extended,
+    forward,
 };
 
-/// Extended attributes that who may read the data may read.
+/// Of extended attributes that are guarded as the data is.
 const USER: &[u8] = b"user.";
 
 /// What is shown in place of what is recorded.
@@ -181,27 +181,12 @@ impl ExtendedAttributes for Owned {
         // By the caller, as some names are for the superuser alone.
         self.extended()?.names(call, id)
     }
-
-    fn set(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _name: &CStr,
-        _value: &[u8],
-        _presence: Presence,
-    ) -> Result<()> {
-        Err(self.limits().refusal())
-    }
-
-    fn remove(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<()> {
-        Err(self.limits().refusal())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pagewell_fs::{CreateMode, SetAttributes, Stability};
+    use pagewell_fs::{CreateMode, Presence, SetAttributes, Stability};
     use pagewell_source_ram::RamFileSystem;
 
     /// A tree whose objects all are the root, by some identifiers.
@@ -239,7 +224,7 @@ mod tests {
         let names = extended.names(call, file).unwrap();
         assert_eq!(names, b"user.note\0");
         let set = extended.set(call, file, c"user.note", b"", Presence::Any);
-        assert!(set.is_err());
+        assert_eq!(set, Err(Error::ReadOnly));
     }
 
     #[test]

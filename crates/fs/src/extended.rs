@@ -21,15 +21,19 @@ pub trait ExtendedAttributes: Send + Sync {
     /// Sets an attribute, as setxattr(2) does; [`Error::TooBig`] above [`VALUE_BYTES_MAX`].
     fn set(
         &self,
-        call: &Call<'_>,
-        id: &FileId,
-        name: &CStr,
-        value: &[u8],
-        presence: Presence,
-    ) -> Result<()>;
+        _call: &Call<'_>,
+        _id: &FileId,
+        _name: &CStr,
+        _value: &[u8],
+        _presence: Presence,
+    ) -> Result<()> {
+        Err(Error::ReadOnly)
+    }
 
     /// Removes an attribute; [`Error::NoData`]: there is none.
-    fn remove(&self, call: &Call<'_>, id: &FileId, name: &CStr) -> Result<()>;
+    fn remove(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<()> {
+        Err(Error::ReadOnly)
+    }
 
     /// All that the caller may see.
     fn all(&self, call: &Call<'_>, id: &FileId) -> Result<Vec<ExtendedAttribute>> {

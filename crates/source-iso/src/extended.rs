@@ -22,8 +22,8 @@
 
 use std::ffi::{CStr, CString};
 
-use pagewell_fs::extended::{ExtendedAttribute, Presence, VALUE_BYTES_MAX, check, is_shown};
-use pagewell_fs::{Call, Error, ExtendedAttributes, FileId, FileSystem, Result, access};
+use pagewell_fs::extended::{ExtendedAttribute, VALUE_BYTES_MAX, check, is_shown};
+use pagewell_fs::{Call, Error, ExtendedAttributes, FileId, Result, access};
 
 use super::file_id::Object;
 use super::tree::Tree;
@@ -112,21 +112,6 @@ impl ExtendedAttributes for IsoFileSystem {
             list.extend(name);
         }
         Ok(list)
-    }
-
-    fn set(
-        &self,
-        _call: &Call<'_>,
-        _id: &FileId,
-        _name: &CStr,
-        _value: &[u8],
-        _presence: Presence,
-    ) -> Result<()> {
-        Err(self.limits().refusal())
-    }
-
-    fn remove(&self, _call: &Call<'_>, _id: &FileId, _name: &CStr) -> Result<()> {
-        Err(self.limits().refusal())
     }
 }
 
