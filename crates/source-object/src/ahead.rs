@@ -6,8 +6,8 @@
 //! ```
 //!
 //! This is done with files of which the store keeps no byte, written without a hole from the
-//! begin, where a commit is sent to the store. No writer waits for it. A failure is silent: the
-//! commit sends all.
+//! begin, where a commit is sent to the store. Writers wait for no request; while a part is
+//! claimed they wait for a write that is under way. A failure is silent: the commit sends all.
 //!
 //! A store takes metadata when an upload begins. So the time of the last change is that of this
 //! begin, until the file is an object. Other times or modes that are set meanwhile cost a copy

@@ -235,8 +235,8 @@ impl Backing {
         state.length_bytes = state.length_bytes.max(end);
     }
 
-    /// Moves the end. What is behind it is gone, also when the file grows again. No byte may be on
-    /// its way to the store or into memory.
+    /// Moves the end. What is behind it is gone, also when the file grows again, and no part that
+    /// went ahead has it. No byte may be on its way into memory, and no commit under way.
     pub(super) fn set_length(&self, length_bytes: u64) {
         let mut state = self.state.lock();
         state.dirty.take(length_bytes, u64::MAX);

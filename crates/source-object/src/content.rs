@@ -118,7 +118,7 @@ impl Content {
         written.map_err(|error| self.explained(error))
     }
 
-    /// Moves the end. Nothing may be on its way to the store.
+    /// Moves the end. No commit may be under way; parts that go ahead may be.
     pub(super) fn set_length(&self, length_bytes: u64) -> Result<()> {
         let _alone = self.writing.write();
         if length_bytes >= self.backing.length_bytes() {

@@ -146,7 +146,7 @@ impl Container {
         ];
         if query.delimiter {
             pairs.push(("delimiter", "/"));
-            // By which directories are told from files.
+            // It has the marks of directories.
             pairs.push(("include", "metadata"));
         }
         if let Some(token) = &query.token {
