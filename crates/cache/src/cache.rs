@@ -104,7 +104,7 @@ impl Cache {
             |bytes_max| Settings {
                 page_bytes: PAGE,
                 device_time_max: options.dirty_time_max,
-                writes_behind: options.writes_behind,
+                writes_early: options.writes_early,
                 cluster_bytes_max: layout.request_bytes_max(),
                 ..Settings::new(bytes_max)
             },

@@ -43,9 +43,9 @@ pub struct OpenOptions {
     pub dirty_bytes_max: Option<u64>,
     /// As [`CacheOptions::dirty_time_max`].
     pub dirty_time_max: Duration,
-    /// Write behind sequential writers, before a commit; off where a commit takes bytes from
-    /// memory.
-    pub writes_behind: bool,
+    /// Write before memory is needed; off where a commit takes bytes from memory. See
+    /// [`pagewell_policy::writeback::Settings`].
+    pub writes_early: bool,
     /// As [`CacheOptions::unit_bytes`], where requests are dear, or a neighbour may be unreadable;
     /// `None`: the cache's.
     pub unit_bytes: Option<u64>,
@@ -63,7 +63,7 @@ impl OpenOptions {
             write_timeout: options.write_timeout,
             dirty_bytes_max: options.dirty_bytes_max,
             dirty_time_max: options.dirty_time_max,
-            writes_behind: true,
+            writes_early: true,
             unit_bytes: None,
             latency: None,
         }

@@ -81,7 +81,7 @@ impl Data {
             // A page that is written in part is not read first.
             geometry.logical_block_bytes = 1;
             // Changes are sent from memory: only what finds no room there is staged.
-            options.writes_behind = false;
+            options.writes_early = false;
             options.dirty_bytes_max = Some(u64::MAX);
             options.dirty_time_max = DIRTY_TIME_MAX;
         }

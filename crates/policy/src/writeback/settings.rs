@@ -13,6 +13,7 @@
 //! |---|---|---|
 //! | hard limit | 2 s of the device | how long a commit may take |
 //! | background | 1/2 of it | room for a burst on one side, work to sort on the other |
+//! | the same, if nothing is to be written early | 3/4 of it | a commit may make it needless |
 //! | pages with gaps | 7/8 of it | they may become whole |
 //! | pause | at most 200 ms | longer ones are felt as a hang (Linux) |
 //! | expire, tick | 30 s, 5 s | what a crash may cost, how often one looks (4.xBSD, Linux) |
@@ -78,9 +79,10 @@ pub struct Settings {
     pub flight_bytes_max: u64,
     /// Bytes per second before a measurement.
     pub bandwidth_initial: u64,
-    /// Whether bytes behind a sequential writer are written; not where a commit need not write
-    /// them.
-    pub writes_behind: bool,
+    /// Whether bytes are written before their memory is needed: behind a sequential writer, and
+    /// from the background limit on. Where a commit need not write them they are not, and that
+    /// limit is where writers are slowed.
+    pub writes_early: bool,
 }
 
 impl Settings {
@@ -95,7 +97,7 @@ impl Settings {
             expire: EXPIRE,
             flight_bytes_max: FLIGHT_BYTES_MAX,
             bandwidth_initial: BANDWIDTH_INITIAL,
-            writes_behind: true,
+            writes_early: true,
         }
     }
 

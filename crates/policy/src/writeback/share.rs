@@ -409,12 +409,16 @@ impl Pacing {
     fn limits(&self) -> Limits {
         let hard_bytes = self.hard_bytes;
         let wanted_bytes = self.target().min(hard_bytes);
-        let background_bytes = wanted_bytes / 2;
-        let free_run_bytes = background_bytes.midpoint(wanted_bytes);
+        let half_bytes = wanted_bytes / 2;
+        let free_run_bytes = half_bytes.midpoint(wanted_bytes);
         // A page less than there is room for: a refused writer must find a write.
         let whole_bytes = wanted_bytes - wanted_bytes % self.settings.page_bytes;
         let left_bytes = (whole_bytes / THIN_DIVISOR).max(self.settings.page_bytes);
         let thin_bytes = whole_bytes.saturating_sub(left_bytes);
+        let background_bytes = match self.settings.writes_early {
+            true => half_bytes,
+            false => free_run_bytes.min(thin_bytes),
+        };
         let bandwidth = self.bandwidth as u64;
         let least = FLIGHT_BYTES_MIN.min(self.settings.flight_bytes_max);
         Limits {

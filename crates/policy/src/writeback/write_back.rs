@@ -270,7 +270,7 @@ impl WriteBack {
     }
 
     fn follow_streams(&mut self, start: u64, end: u64, now: Duration) {
-        if !self.settings.writes_behind {
+        if !self.settings.writes_early {
             return;
         }
         let behind_bytes = self.cluster_bytes().max(BEHIND_BYTES_MIN);

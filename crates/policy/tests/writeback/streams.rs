@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pagewell_policy::writeback::{Settings, TagState, WriteBack};
+use pagewell_policy::writeback::{Admission, Settings, TagState, WriteBack};
 
 use crate::reasons::{MIB, PAGE, delayed, drain, extent, seconds};
 
@@ -32,13 +32,46 @@ fn a_first_sequential_write_is_written_behind_in_whole_writes() {
 #[test]
 fn where_it_is_not_wanted_nothing_is_written_behind() {
     let mut policy = WriteBack::new(Settings {
-        writes_behind: false,
+        writes_early: false,
         ..Settings::new(1 << 30)
     });
     assert_eq!(copy(&mut policy, 0, 32 * MIB, MIB, seconds(1)), 0);
     assert_eq!(policy.dirty_bytes(), 32 * MIB);
     // What is old is written all the same.
     assert!(!drain(&mut policy, seconds(60)).is_empty());
+}
+
+#[test]
+fn where_it_is_not_wanted_nothing_is_written_before_writers_are_slowed() {
+    let mut policy = WriteBack::new(Settings {
+        writes_early: false,
+        ..Settings::new(64 * MIB)
+    });
+    let free_run = 48 * MIB;
+    assert_eq!(policy.limits().free_run_bytes, free_run);
+    copy(&mut policy, 0, free_run, MIB, seconds(1));
+    assert_eq!(policy.counts().writes, 0);
+    copy(&mut policy, free_run, free_run + MIB, MIB, seconds(1));
+    assert_eq!(policy.counts().background_writes, 1);
+}
+
+#[test]
+fn a_refused_writer_finds_a_write_however_little_room_there_is() {
+    for bytes in (PAGE / 2..20 * PAGE).step_by(5000) {
+        let mut policy = WriteBack::new(Settings {
+            writes_early: false,
+            ..Settings::new(bytes)
+        });
+        let is_refused = (0..40).any(|page| {
+            let extent = extent(page * PAGE, PAGE);
+            let is_refused = policy.admit(extent, true, seconds(1)) == Admission::Refused;
+            if !is_refused {
+                policy.wrote(extent, seconds(1));
+            }
+            is_refused
+        });
+        assert!(is_refused && policy.next(seconds(1)).is_some(), "{bytes}");
+    }
 }
 
 #[test]
