@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """usage: scripts/bench-object.py [--quick] [--delay MS[,MS...]] [--rounds N] [--only WORDS]
-                               [--files N]
+                               [--files N] [--server versitygw|rclone]
 
 Measures mounts of a bucket: Pagewell beside `rclone mount` (with and without its file cache), s3fs,
 mountpoint-s3 (with and without its cache), and a program that does nothing but ranged GETs or parts of
-an upload, eight at a time. The bucket is versitygw's on loopback, behind a proxy that adds latency to
-each request and counts requests and bytes. Each case begins with a new mount; the programs take turns,
+an upload, eight at a time. The bucket is versitygw's (or rclone's) on loopback, behind a proxy that adds
+latency to each request and counts requests and bytes. Each case begins with a new mount; the programs take turns,
 the first another one each time. Shown are medians: seconds until the calls returned (each file is
 closed, and fsync was called before), seconds until the store had all, requests, MiB over the wire in
 both directions, and processor time and largest memory of the program that mounts. At the end come
@@ -15,6 +15,7 @@ tables with one row for each case: seconds until the store had all, and requests
 disk of this machine has it to Pagewell with ack=journal; and nothing to rclone, which uploads later.
 Writing is compared among those that mean the same; rclone's and the journal's rows stand beside.
 mountpoint-s3 writes files once, in order; it changes none, and appends and renames only in S3 Express.
+A program that cannot do a case on this server is shown as `fails`; its error goes to standard error.
 
 Servers of NFS are a group of their own: `pagewell serve` beside `rclone serve nfs` with its file cache,
 with and without --use-server-modtime, all behind `pagewell mount nfs://`; processor time and memory are
@@ -25,6 +26,7 @@ of 16 readers and 4 writers, and the largest memory of the program may be 64 MiB
 
   --quick          a tenth of the bytes and files, one round
   --files N        this many small files (10,000)
+  --server NAME    whose bucket: versitygw (the default) or rclone (`rclone serve s3`)
   --delay MS,...   added latencies in milliseconds (0,5,50)
   --rounds N       rounds (3)
   --only WORDS     only cases with these words in their names; may be repeated
@@ -38,6 +40,7 @@ their rows.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import datetime
 import hashlib
 import hmac
@@ -85,6 +88,10 @@ STALLED_BESIDE_MIB = 64
 STALLED_READERS = 16
 STALLED_WRITERS = 4
 STALLED_SECONDS = 20
+
+
+class Failed(Exception):
+    """A program did not do what a case asks for."""
 
 
 def query_signed(method, host, path, body):
@@ -193,12 +200,12 @@ class Store:
         prefix = os.path.commonprefix([key for key, _ in wanted])
         while len(wanted) > 2 and self.count(prefix) < len(wanted):
             if time.monotonic() > deadline:
-                sys.exit(f"{prefix}: not all of {len(wanted)} objects come")
+                raise Failed(f"{prefix}: not all of {len(wanted)} objects come")
             time.sleep(0.005)
         for key, length in wanted[:2] + wanted[-1:]:
             while self.length(key) != length:
                 if time.monotonic() > deadline:
-                    sys.exit(f"{key} has {self.length(key)} bytes, not {length}")
+                    raise Failed(f"{key} has {self.length(key)} bytes, not {length}")
                 time.sleep(0.005)
 
 
@@ -415,11 +422,17 @@ def first_byte(place):
 def write(path, parts, flags=os.O_WRONLY | os.O_CREAT):
     """Writes, synchronises and closes; parts are pairs of an offset (None: the end) and bytes."""
     file = os.open(path, flags)
-    for offset, data in parts:
-        os.lseek(file, offset or 0, os.SEEK_END if offset is None else os.SEEK_SET)
-        while data:
-            data = data[os.write(file, data) :]
-    os.fsync(file)
+    try:
+        for offset, data in parts:
+            os.lseek(file, offset or 0, os.SEEK_END if offset is None else os.SEEK_SET)
+            while data:
+                data = data[os.write(file, data) :]
+        os.fsync(file)
+    except OSError:
+        # The first error is the one to show; an open file would keep the mount.
+        with contextlib.suppress(OSError):
+            os.close(file)
+        raise
     os.close(file)
 
 
@@ -537,8 +550,10 @@ def measure(name, case, proxy, store, scratch):
             store.wait(done)
             stored = time.monotonic() - begin
         elif mount and done != case.wanted:
-            sys.exit(f"{name}, {case.name}: {done}, not {case.wanted}")
+            raise Failed(f"{done}, not {case.wanted}")
         after, peak = mount.spent() if mount else (0, 0)
+    except OSError as error:
+        raise Failed(str(error)) from error
     finally:
         if mount:
             mount.end()
@@ -591,6 +606,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--files", type=int)
     parser.add_argument("--only", action="append", default=[])
+    parser.add_argument("--server", choices=["versitygw", "rclone"], default="versitygw")
     parser.add_argument("--stalled", action="store_true")
     try:
         options = parser.parse_args()
@@ -603,7 +619,7 @@ def main():
     running = []
     failed = False
     try:
-        servers = ["tests/objects/servers.sh", "run", "--stdin", "versitygw", f"{scratch}/data"]
+        servers = ["tests/objects/servers.sh", "run", "--stdin", options.server, f"{scratch}/data"]
         os.makedirs(f"{scratch}/data")
         server, ready = started(servers, r"ready http://(\S+)", stdin=subprocess.PIPE)
         running.append(server)
@@ -640,22 +656,34 @@ def main():
 
 
 def row(delay, case, rounds, proxy, store, scratch):
-    """Measures and prints one case; returns the medians by program."""
+    """Measures and prints one case; returns the medians by program, of those that can do it."""
     lacking = tuple(name for name, path in OPTIONAL.items() if not os.path.exists(path))
     programs = [name for name in case.programs if not name.startswith(lacking)]
     runs = {name: [] for name in programs}
+    errors = {}
     for number in range(rounds):
         first = number % len(programs)
         for name in programs[first:] + programs[:first]:
-            runs[name].append(measure(name, case, proxy, store, scratch))
-    medians = {name: [statistics.median(of) for of in zip(*runs[name])] for name in programs}
+            if name in errors:
+                continue
+            try:
+                runs[name].append(measure(name, case, proxy, store, scratch))
+            except Failed as error:
+                errors[name] = error
+    able = [name for name in programs if name not in errors]
+    medians = {name: [statistics.median(of) for of in zip(*runs[name])] for name in able}
     for name in programs:
+        if name in errors:
+            print(f"| {delay} ms | {case.name} | {name} | fails | | | | | |", flush=True)
+            continue
         seconds, stored, requests, mebibytes, processor, peak = medians[name]
         print(
             f"| {delay} ms | {case.name} | {name} | {seconds:.2f} | {stored:.2f} | {requests:.0f} "
             f"| {mebibytes:.1f} | {processor:.2f} | {peak:.0f} |",
             flush=True,
         )
+    for name, error in errors.items():
+        print(f"fails: {name}: {error}", file=sys.stderr, flush=True)
     return medians
 
 
@@ -683,6 +711,8 @@ def is_good(delay, case, medians):
 
 def faults_of(name, case, medians):
     """In what Pagewell is worse than the others, or than it must be."""
+    if name not in medians:
+        return ["fails"]
     own, bare = medians[name], medians.get("bare")
     others = [medians[other] for other in case.peers(name) if other in medians]
     faults = []
