@@ -185,7 +185,12 @@ impl upload::Source for Content {
             issuer: Issuer::Flusher,
             bounds: Some(bounds),
         };
-        let read = self.bytes.object().read_at(offset, target, mode);
+        let object = self.bytes.object();
+        if self.backing.base().is_some() {
+            // In one request, where a read in order would begin with small ones.
+            object.prefetch(offset, target.len() as u64);
+        }
+        let read = object.read_at(offset, target, mode);
         read.map_err(|error| match error {
             CacheError::Memory { .. } => Error::TryLater,
             other => self.explained(Error::Io(other.to_string())),

@@ -80,6 +80,23 @@ fn a_change_in_the_middle_sends_little_of_a_large_object() {
 }
 
 #[test]
+fn what_a_change_leaves_comes_in_one_request() {
+    const MIDDLE: usize = 1 << 20;
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let mut bytes: Vec<u8> = (0..2 << 20).map(|at| (at / 7) as u8).collect();
+    store.place("a", &bytes, &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let id = gateway.find("a").unwrap();
+    gateway.write(&id, MIDDLE as u64, b"change").unwrap();
+    gateway.commit(&id).unwrap();
+    let asked = changes(&store);
+    let all = Asked::Get("a".to_owned(), 0..2 << 20);
+    assert_eq!(asked, [all, Asked::Put("a".to_owned(), 2 << 20)]);
+    bytes[MIDDLE..MIDDLE + 6].copy_from_slice(b"change");
+    assert_eq!(store.bytes("a").unwrap(), bytes);
+}
+
+#[test]
 fn bytes_behind_an_end_that_moved_are_zeros() {
     let (store, folder) = (store(), TempDir::new().unwrap());
     store.place("a", &[7; 200_000], &Vec::new());
