@@ -4,6 +4,8 @@
 //! The staging folder knows the parts. The store itself knows a move, which another gateway may be
 //! at work on: going on with it beside that one is safe.
 
+use std::collections::BTreeSet;
+
 use pagewell_base::sync::Mutex;
 use pagewell_fs::{Call, Credentials};
 use pagewell_object_client::{Metadata, Upload};
@@ -16,15 +18,23 @@ pub(super) struct Leftovers(Mutex<State>);
 
 struct State {
     uploads: Vec<NotedUpload>,
-    is_done: bool,
+    /// Moves that this process has begun before it looked for others, from and to; then `None`.
+    own_moves: Option<BTreeSet<(String, String)>>,
 }
 
 impl Leftovers {
     pub(super) fn new(uploads: Vec<NotedUpload>) -> Self {
         Self(Mutex::new(State {
             uploads,
-            is_done: false,
+            own_moves: Some(BTreeSet::new()),
         }))
+    }
+
+    /// A move that is no leftover.
+    pub(super) fn note_move(&self, from: &str, to: &str) {
+        if let Some(own_moves) = &mut self.0.lock().own_moves {
+            own_moves.insert((from.to_owned(), to.to_owned()));
+        }
     }
 
     /// Clears up what there is, once the store is one that may be changed.
@@ -36,13 +46,33 @@ impl Leftovers {
         }
         let mut state = self.0.lock();
         let uploads = std::mem::take(&mut state.uploads);
-        let is_done = std::mem::replace(&mut state.is_done, true);
+        let is_done = state.own_moves.is_none();
         drop(state);
         for upload in uploads {
             abort(writer, upload);
         }
         if !is_done {
-            finish_moves(writer);
+            self.finish_moves(writer);
+        }
+    }
+
+    fn finish_moves(&self, writer: &Writer) {
+        let remote = writer.tree().data().remote();
+        let place = remote.describe();
+        let found = unfinished(&**remote, writer.tree().root().key());
+        // Those that begin from here on were not found.
+        let own_moves = self.0.lock().own_moves.take().unwrap_or_default();
+        let moves = match found {
+            Ok(moves) => moves.into_iter().map(|intent| (intent.from, intent.to)),
+            Err(error) => return tracing::warn!("{place}: unfinished renames: {error}"),
+        };
+        let credentials = Credentials::root();
+        for (from, to) in moves.filter(|found| !own_moves.contains(found)) {
+            tracing::info!("{place}: goes on to rename {from} to {to}");
+            let call = Call::new(&credentials, true);
+            if let Err(error) = writer.move_directory(&call, &from, &to) {
+                tracing::warn!("{place}: {from} is not wholly renamed to {to}: {error}");
+            }
         }
     }
 }
@@ -67,24 +97,6 @@ fn abort(writer: &Writer, noted: NotedUpload) {
         Err(error) => {
             let (place, key) = (remote.describe(), &upload.key);
             tracing::warn!("{place}: {key}: parts of an upload stay in the store: {error}");
-        }
-    }
-}
-
-fn finish_moves(writer: &Writer) {
-    let remote = writer.tree().data().remote();
-    let place = remote.describe();
-    let moves = match unfinished(&**remote, writer.tree().root().key()) {
-        Ok(moves) => moves,
-        Err(error) => return tracing::warn!("{place}: unfinished renames: {error}"),
-    };
-    let credentials = Credentials::root();
-    for intent in moves {
-        let (from, to) = (&intent.from, &intent.to);
-        tracing::info!("{place}: goes on to rename {from} to {to}");
-        let call = Call::new(&credentials, true);
-        if let Err(error) = writer.move_directory(&call, from, to) {
-            tracing::warn!("{place}: {from} is not wholly renamed to {to}: {error}");
         }
     }
 }

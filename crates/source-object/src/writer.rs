@@ -447,6 +447,7 @@ impl Writer {
 
     pub(super) fn move_directory(&self, call: &Call<'_>, from: &str, to: &str) -> Result<()> {
         let rights = self.rights(call)?;
+        self.leftovers.note_move(from, to);
         let mover = self.sender.mover(rights.guards_deletes);
         let limits = self.handling.rename_limits;
         let limits = Limits {

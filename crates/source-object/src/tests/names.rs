@@ -5,6 +5,7 @@ use std::time::Instant;
 use pagewell_fs::DirectoryEntry;
 use pagewell_object_client::ListQuery;
 
+use super::super::testing::Fault;
 use super::*;
 
 #[test]
@@ -295,4 +296,36 @@ fn the_next_listing_shows_no_change_but_those_of_others() {
     store.place("d/by another", b"1", &Vec::new());
     assert_eq!(listed(), 2);
     assert!(changed() > before);
+}
+
+#[test]
+fn a_move_under_way_is_no_leftover_of_its_own_process() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("from/a", b"bytes", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let (found, is_found) = std::sync::mpsc::channel();
+    let is_found = std::sync::Mutex::new(is_found);
+    store.hook(move |_, asked| {
+        match asked {
+            // By the thread that looks for moves of processes that died.
+            Asked::Whole(key) if key.starts_with(".pagewell/moves/") => {
+                let _ = found.send(());
+            }
+            Asked::Put(key, _) if key == "to/a" => {
+                let found = is_found
+                    .lock()
+                    .unwrap()
+                    .recv_timeout(Duration::from_secs(60));
+                found.unwrap();
+            }
+            _ => {}
+        }
+        Fault::None
+    });
+    gateway.rename("from", "to").unwrap();
+    drop(gateway);
+    let asked = store.asked();
+    let listed = Asked::List("from/".to_owned());
+    let lists = asked.iter().filter(|asked| **asked == listed).count();
+    assert_eq!(lists, 2, "at the begin and at the end: {asked:?}");
 }
