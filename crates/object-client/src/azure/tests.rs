@@ -490,10 +490,10 @@ async fn a_commit_knows_itself_and_others() {
     assert_eq!(made, Err(Error::Exists));
     let made = completed(vec![gone(), other(), other()], &is).await;
     assert_eq!(made, Err(Error::Changed));
-    // The object is as it was: what took the blocks away is over, and another try may be right.
+    // The object is as it was: as of an upload that is not there.
     let same = others(TAG);
     let made = completed(vec![gone(), same(), same()], &is).await;
-    assert!(matches!(made, Err(Error::TryLater(_))), "{made:?}");
+    assert_eq!(made, Err(Error::NotFound));
     let none = || error(404, "BlobNotFound");
     let made = completed(vec![gone(), none(), none()], &is).await;
     assert_eq!(made, Err(Error::NotFound));

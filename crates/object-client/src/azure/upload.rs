@@ -95,14 +95,13 @@ fn list_of(parts: &[Part]) -> Result<String> {
     Ok(text)
 }
 
-async fn taken(container: &Container, key: &str, wanted: &Condition) -> Error {
+/// Why blocks are not there, which came to the server.
+async fn without_blocks(container: &Container, key: &str, wanted: &Condition) -> Error {
     match (container.head(key).await, wanted) {
         (Ok(_), Condition::Absent) => Error::Exists,
         (Ok(found), Condition::Is(version)) if !found.version.is_same(version) => Error::Changed,
-        (Ok(_), _) | (Err(Error::NotFound), Condition::Absent | Condition::Always) => {
-            let text = "another change of the object has taken the blocks of this one away";
-            Error::TryLater(text.to_owned())
-        }
+        // They have expired, or another change of the object has taken them away.
+        (Ok(_), _) => Error::NotFound,
         (Err(error), _) => error,
     }
 }
@@ -203,7 +202,7 @@ impl Uploads for Container {
             Ok(Settled::Answered(answer)) => answer,
             Ok(Settled::Made(version)) => return Ok(version),
             // They went with the commit of another upload, which the condition may be about.
-            Err(Error::NotFound) if is_gone => return Err(taken(self, key, wanted).await),
+            Err(Error::NotFound) if is_gone => return Err(without_blocks(self, key, wanted).await),
             Err(error) => return Err(error),
         };
         let length_bytes = parts.iter().map(|part| part.length_bytes).sum();
