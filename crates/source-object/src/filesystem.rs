@@ -19,6 +19,7 @@ use super::file::File;
 use super::identifier::Identifier;
 use super::listing::DOTS;
 use super::making::Names;
+use super::moving::Staying;
 use super::node::Node;
 use super::tree::{Tree, gone};
 use super::writer::{FILE_BYTES_MAX, Writer};
@@ -97,6 +98,19 @@ impl ObjectFileSystem {
 
     fn writer(&self) -> Result<&Arc<Writer>> {
         self.writer.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    /// For a change of this, or of something in it, and maybe in another directory: until the
+    /// result is dropped none above is moved.
+    fn staying(&self, call: &Call<'_>, id: &FileId, other: Option<&FileId>) -> Result<Staying<'_>> {
+        let moving = self.writer()?.moving();
+        loop {
+            let node = self.tree.resolve(call, id)?;
+            let other = other.map(|id| self.tree.resolve(call, id)).transpose()?;
+            if let Some(staying) = moving.stay(node, other, call.may_block)? {
+                return Ok(staying);
+            }
+        }
     }
 
     fn names<'a>(&'a self, call: &'a Call<'_>) -> Result<Names<'a>> {
@@ -316,9 +330,9 @@ impl FileSystem for ObjectFileSystem {
         attributes: &SetAttributes,
         guard: Option<Timestamp>,
     ) -> Result<Change> {
-        let node = self.tree.resolve(call, id)?;
+        let staying = self.staying(call, id, None)?;
         let set = self.writer()?;
-        let mut change = set.set_attributes(call, &node, attributes, guard)?;
+        let mut change = set.set_attributes(call, staying.node(), attributes, guard)?;
         change.after = change.after.map(|after| as_asked(id, after));
         Ok(change)
     }
@@ -331,10 +345,10 @@ impl FileSystem for ObjectFileSystem {
         data: &[u8],
         stability: Stability,
     ) -> Result<Written> {
-        let node = self.tree.resolve(call, id)?;
+        let staying = self.staying(call, id, None)?;
         let mut written = self
             .writer()?
-            .write(call, &node, (offset, data), stability)?;
+            .write(call, staying.node(), (offset, data), stability)?;
         written.change.after = written.change.after.map(|after| as_asked(id, after));
         Ok(written)
     }
@@ -359,6 +373,7 @@ impl FileSystem for ObjectFileSystem {
         name: &[u8],
         mode: &CreateMode,
     ) -> Result<Created> {
+        let _staying = self.staying(call, directory, None)?;
         self.names(call)?.create(directory, name, mode)
     }
 
@@ -369,6 +384,7 @@ impl FileSystem for ObjectFileSystem {
         name: &[u8],
         attributes: &SetAttributes,
     ) -> Result<Created> {
+        let _staying = self.staying(call, directory, None)?;
         let names = self.names(call)?;
         names.make_directory(directory, name, attributes)
     }
@@ -384,6 +400,7 @@ impl FileSystem for ObjectFileSystem {
         Error::Invalid.when(target.is_empty() || target.contains(&0))?;
         Error::NameTooLong.when(target.len() >= TARGET_BYTES_MAX as usize)?;
         let kind = (FileType::Symlink, None);
+        let _staying = self.staying(call, directory, None)?;
         let names = self.names(call)?;
         names.make_special((directory, name), kind, target, attributes)
     }
@@ -404,15 +421,18 @@ impl FileSystem for ObjectFileSystem {
             NodeKind::Socket => (FileType::Socket, None),
             NodeKind::Fifo => (FileType::Fifo, None),
         };
+        let _staying = self.staying(call, directory, None)?;
         let names = self.names(call)?;
         names.make_special((directory, name), kind, &[], attributes)
     }
 
     fn remove(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        let _staying = self.staying(call, directory, None)?;
         self.names(call)?.remove(directory, name)
     }
 
     fn remove_directory(&self, call: &Call<'_>, directory: &FileId, name: &[u8]) -> Result<Change> {
+        let _staying = self.staying(call, directory, None)?;
         self.names(call)?.remove_directory(directory, name)
     }
 
@@ -423,6 +443,7 @@ impl FileSystem for ObjectFileSystem {
         to: (&FileId, &[u8]),
         mode: RenameMode,
     ) -> Result<(Change, Change)> {
+        let _staying = self.staying(call, from.0, Some(to.0))?;
         self.names(call)?.rename(from, to, mode)
     }
 

@@ -40,6 +40,7 @@ mod listings;
 mod making;
 mod metadata;
 mod moves;
+mod moving;
 mod name;
 mod node;
 mod nodes;

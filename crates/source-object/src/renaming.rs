@@ -159,6 +159,8 @@ impl Names<'_> {
     ) -> Result<()> {
         let to = format!("{}/", target.key());
         Error::Invalid.when(to.starts_with(node.key()))?;
+        let directories = [source.directory.key(), target.directory.key()];
+        let moved = self.writer.moving().begin(node.key(), directories)?;
         self.writer.send_below(node.key())?;
         self.writer.move_directory(self.call, node.key(), &to)?;
         let new = self.tree().made(&target.directory, Kind::Directory, &to);
@@ -175,6 +177,7 @@ impl Names<'_> {
             directory.note_removed(item);
         }
         note_made(&new, Found::Directory, true);
+        drop(moved);
         Ok(())
     }
 }

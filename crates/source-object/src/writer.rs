@@ -36,6 +36,7 @@ use super::listing::{Found, Item};
 use super::making::NOTHING;
 use super::metadata::Marks;
 use super::moves::Limits;
+use super::moving::Moving;
 use super::node::Node;
 use super::sending::{Sender, note_made};
 use super::shown::Known;
@@ -58,6 +59,7 @@ pub(super) struct Writer {
     sender: Arc<Sender>,
     changed: Changed,
     leftovers: Leftovers,
+    moving: Moving,
     handling: Handling,
     /// See [`Writing::creates_at_once`](super::Writing::creates_at_once).
     is_at_once: bool,
@@ -90,6 +92,7 @@ impl Writer {
             sender: Arc::new(sender),
             changed: Changed::default(),
             leftovers,
+            moving: Moving::default(),
             handling,
             is_at_once,
             verifier: pagewell_fs::verifier::fresh(),
@@ -126,6 +129,10 @@ impl Writer {
 
     pub(super) fn sender(&self) -> &Sender {
         &self.sender
+    }
+
+    pub(super) fn moving(&self) -> &Moving {
+        &self.moving
     }
 
     pub(super) fn handling(&self) -> &Handling {

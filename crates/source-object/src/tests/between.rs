@@ -215,6 +215,54 @@ fn what_is_cut_off_behind_a_commit_is_sent() {
 }
 
 #[test]
+fn what_is_changed_below_a_directory_while_it_is_moved_is_not_lost() {
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    store.place("from/a", b"before", &Vec::new());
+    store.place("from/b", b"before", &Vec::new());
+    let gateway = Arc::new(Gateway::open(&store, &folder, MOUNT));
+    let (id, directory) = (
+        gateway.find("from/a").unwrap(),
+        gateway.find("from").unwrap(),
+    );
+    let threads: Arc<Mutex<Vec<std::thread::JoinHandle<()>>>> = Arc::default();
+    let (other, begun) = (gateway.clone(), threads.clone());
+    store.hook(move |_, asked| {
+        let mut begun = begun.lock().unwrap();
+        if matches!(asked, Asked::Delete(key) if key == "from/b") && begun.is_empty() {
+            let call = Call::new(&other.root, false);
+            let written = other.files.write(&call, &id, 0, b"BE", Stability::Unstable);
+            assert_eq!(written.map(drop), Err(Error::WouldBlock));
+            let mode = CreateMode::Guarded(SetAttributes::default());
+            let (writer, maker) = (other.clone(), other.clone());
+            begun.push(std::thread::spawn(move || {
+                writer.write(&id, 0, b"BE").unwrap();
+                writer.commit(&id).unwrap();
+            }));
+            begun.push(std::thread::spawn(move || {
+                let call = maker.call();
+                let made = maker
+                    .files
+                    .create(&call, &directory, b"new", &mode)
+                    .unwrap();
+                maker.write(&made.entry.id, 0, b"new").unwrap();
+                maker.commit(&made.entry.id).unwrap();
+            }));
+        }
+        Fault::None
+    });
+    gateway.rename("from", "to").unwrap();
+    let threads = std::mem::take(&mut *threads.lock().unwrap());
+    assert_eq!(threads.len(), 2);
+    store.unhook();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert_eq!(store.keys(), ["to/a", "to/b", "to/new"]);
+    assert_eq!(store.bytes("to/a").unwrap(), b"BEfore");
+    assert_eq!(store.bytes("to/new").unwrap(), b"new");
+}
+
+#[test]
 fn what_is_written_while_a_file_is_moved_waits() {
     let (store, folder) = (store(), TempDir::new().unwrap());
     let gateway = Arc::new(Gateway::open(&store, &folder, MOUNT));
