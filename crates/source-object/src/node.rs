@@ -1,8 +1,9 @@
 //! One object that fronts know: a directory or a file.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use pagewell_base::sync::Mutex;
+use pagewell_base::sync::{Mutex, MutexGuard};
 use pagewell_fs::FileId;
 
 use super::directory::Directory;
@@ -19,6 +20,8 @@ pub(super) struct Node {
     body: Body,
     /// Mode and owner set here, where attributes are not those of the metadata.
     set: Mutex<Marks>,
+    /// What it was before it was moved, the oldest first.
+    former: Mutex<VecDeque<(Hash, Turn)>>,
 }
 
 enum Body {
@@ -44,7 +47,13 @@ impl Node {
                 Kind::File => Body::File(File::default()),
             },
             set: Mutex::default(),
+            former: Mutex::default(),
         }
+    }
+
+    /// Identifiers that lead here because it had them; for [`super::nodes::Nodes`] alone.
+    pub(super) fn former(&self) -> MutexGuard<'_, VecDeque<(Hash, Turn)>> {
+        self.former.lock()
     }
 
     pub(super) fn set_here(&self) -> Marks {

@@ -18,7 +18,7 @@ pub(super) const KEPT_MAX: usize = 65_536;
 /// Files with pages in memory that are spared before one object is forgotten.
 const PASSED_OVER_MAX: usize = 16;
 
-/// Identifiers of earlier objects of one key that are known.
+/// Identifiers of earlier objects of one key that are known, and of one object under earlier keys.
 const EARLIER_MAX: usize = 64;
 
 #[derive(Default)]
@@ -46,7 +46,23 @@ impl Known {
             return self.node.upgrade();
         }
         let mut earlier = self.earlier.iter();
-        earlier.find(|(of, _)| *of == turn)?.1.upgrade()
+        match earlier.find(|(of, _)| *of == turn) {
+            Some((_, node)) => node.upgrade(),
+            // The turns of other processes are not known.
+            None if turn != self.turn => self.of(self.turn),
+            None => None,
+        }
+    }
+
+    fn lead(&mut self, turn: Turn, to: &Arc<Node>) {
+        if let Some((_, node)) = self.earlier.iter_mut().find(|(of, _)| *of == turn) {
+            *node = Arc::downgrade(to);
+            return;
+        }
+        if self.earlier.len() >= EARLIER_MAX {
+            self.earlier.pop_front();
+        }
+        self.earlier.push_back((turn, Arc::downgrade(to)));
     }
 
     /// Whether any identifier leads to an object in memory.
@@ -60,10 +76,7 @@ impl Nodes {
     pub(super) fn get(&self, identifier: &Identifier) -> Option<Arc<Node>> {
         let key = (identifier.hash(), identifier.kind() == Kind::Directory);
         let state = self.0.lock();
-        let known = state.known.get(&key)?;
-        // The turns of other processes are not known.
-        let turn = identifier.turn();
-        known.of(turn).or_else(|| known.of(known.turn))
+        state.known.get(&key)?.of(identifier.turn())
     }
 
     pub(super) fn turn(&self, hash: Hash, kind: Kind) -> Turn {
@@ -72,21 +85,26 @@ impl Nodes {
         known.map_or_else(Turn::default, |known| known.turn)
     }
 
-    /// Has the identifier of an object that has lost its key lead to what it is now, perhaps
+    /// Has the identifiers of an object that has lost its key lead to what it is now, perhaps
     /// itself. The next object of that key gets another identifier.
     pub(super) fn lead(&self, from: &Node, to: &Arc<Node>) {
         let mut state = self.0.lock();
-        let key = (from.hash(), from.directory().is_some());
-        let known = state.known.entry(key).or_default();
+        let is_directory = from.directory().is_some();
+        let known = state.known.entry((from.hash(), is_directory)).or_default();
         if known.node.strong_count() == 0 {
             known.turn = from.turn();
         }
         known.is_over |= known.turn == from.turn();
-        known.earlier.retain(|(_, node)| node.strong_count() > 0);
-        if known.earlier.len() >= EARLIER_MAX {
-            known.earlier.pop_front();
+        let mut former = std::mem::take(&mut *from.former());
+        former.push_back((from.hash(), from.turn()));
+        if former.len() > EARLIER_MAX {
+            former.pop_front();
         }
-        known.earlier.push_back((from.turn(), Arc::downgrade(to)));
+        for &(hash, turn) in &former {
+            let known = state.known.entry((hash, is_directory)).or_default();
+            known.lead(turn, to);
+        }
+        to.former().append(&mut former);
     }
 
     pub(super) fn below(&self, prefix: &str) -> Vec<Arc<Node>> {
@@ -138,5 +156,47 @@ impl Nodes {
         // Its pages go with it, and perhaps the directories above it: not under the lock.
         drop(forgotten);
         node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identifier::hash_of;
+    use super::*;
+
+    fn made(nodes: &Nodes, key: &str) -> Arc<Node> {
+        let hash = hash_of(key);
+        let make = |turn| Node::new(Kind::File, (hash, turn), key, None);
+        nodes.get_or_make(hash, Kind::File, make)
+    }
+
+    fn get(nodes: &Nodes, of: &Node) -> Option<Arc<Node>> {
+        nodes.get(&Identifier::of_id(&of.id()).unwrap())
+    }
+
+    #[test]
+    fn an_identifier_leads_through_all_moves_and_never_to_another_object() {
+        let nodes = Nodes::default();
+        let first = made(&nodes, "a");
+        let mut last = first.clone();
+        for number in 0..10 * EARLIER_MAX {
+            let next = made(&nodes, &format!("a{}", number % 3));
+            nodes.lead(&last, &next);
+            assert!(Arc::ptr_eq(&get(&nodes, &last).unwrap(), &next));
+            if number < EARLIER_MAX - 1 {
+                assert!(
+                    Arc::ptr_eq(&get(&nodes, &first).unwrap(), &next),
+                    "{number}"
+                );
+            }
+            assert!(next.former().len() <= EARLIER_MAX);
+            last = next;
+        }
+        let other = made(&nodes, "a");
+        assert!(!Arc::ptr_eq(&first, &other) && get(&nodes, &other).is_some());
+        // Memory has the moved one no more.
+        nodes.0.lock().kept.clear();
+        drop(last);
+        assert!(get(&nodes, &first).is_none());
     }
 }

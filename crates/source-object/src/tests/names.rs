@@ -201,6 +201,43 @@ fn a_directory_that_was_moved_takes_its_open_files_along() {
 }
 
 #[test]
+fn what_was_moved_twice_is_what_it_was_under_all_its_identifiers() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    for directory in ["a", "a/d"] {
+        gateway.make_directory(directory).unwrap();
+    }
+    let directory = gateway.find("a/d").unwrap();
+    let mut identifiers = vec![gateway.create("a/d/x").unwrap()];
+    let mut length_bytes = 0;
+    for (from, to, path) in [
+        ("a", "b", "b/d/x"),
+        ("b/d/x", "b/d/y", "b/d/y"),
+        ("b", "c", "c/d/y"),
+        ("c/d/y", "c/d/z", "c/d/z"),
+        ("c", "a", "a/d/z"),
+    ] {
+        gateway.rename(from, to).unwrap();
+        identifiers.push(gateway.find(path).unwrap());
+        // It is used in each place.
+        for id in &identifiers {
+            gateway.write(id, length_bytes, b"+").unwrap();
+            gateway.commit(id).unwrap();
+            length_bytes += 1;
+            let stored = store.bytes(path).unwrap();
+            assert_eq!(stored.len() as u64, length_bytes, "{path}");
+        }
+    }
+    // What is made through the first identifier of a directory is in it.
+    let mode = CreateMode::Guarded(SetAttributes::default());
+    let made = gateway
+        .files
+        .create(&gateway.call(), &directory, b"new", &mode);
+    gateway.commit(&made.unwrap().entry.id).unwrap();
+    assert_eq!(store.keys(), ["a/", "a/d/", "a/d/new", "a/d/z"]);
+}
+
+#[test]
 fn a_directory_is_read_to_its_end_in_small_pieces_after_changes() {
     let store = Arc::new(Store::new(100, 1000));
     let folder = TempDir::new().unwrap();
