@@ -345,7 +345,7 @@ impl Directory {
         })
     }
 
-    #[cfg(test)]
+    /// Notes that the store may have other names than it had.
     pub(super) fn expire(&self) {
         let mut state = self.state.lock();
         state.own.settle(Instant::now());

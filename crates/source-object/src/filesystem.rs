@@ -105,9 +105,10 @@ impl ObjectFileSystem {
     fn staying(&self, call: &Call<'_>, id: &FileId, other: Option<&FileId>) -> Result<Staying<'_>> {
         let moving = self.writer()?.moving();
         loop {
+            let ended_count = moving.ended_count();
             let node = self.tree.resolve(call, id)?;
             let other = other.map(|id| self.tree.resolve(call, id)).transpose()?;
-            if let Some(staying) = moving.stay(node, other, call.may_block)? {
+            if let Some(staying) = moving.stay((node, other), ended_count, call.may_block)? {
                 return Ok(staying);
             }
         }

@@ -107,12 +107,13 @@ impl Nodes {
         to.former().append(&mut former);
     }
 
+    /// With the directory itself.
     pub(super) fn below(&self, prefix: &str) -> Vec<Arc<Node>> {
         let state = self.0.lock();
         let nodes = state.known.values().filter(|known| !known.is_over);
         let nodes: Vec<_> = nodes.filter_map(|known| known.node.upgrade()).collect();
         drop(state);
-        let is_below = |node: &Arc<Node>| node.key() != prefix && node.key().starts_with(prefix);
+        let is_below = |node: &Arc<Node>| node.key().starts_with(prefix);
         nodes.into_iter().filter(is_below).collect()
     }
 

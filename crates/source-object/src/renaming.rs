@@ -9,6 +9,7 @@ use pagewell_base::sync::MutexGuard;
 use pagewell_fs::{Change, Error, FileId, RenameMode, Result};
 use pagewell_object_client::Version;
 
+use super::directory::Directory;
 use super::file::File;
 use super::identifier::Kind;
 use super::listing::{Found, Item};
@@ -159,20 +160,15 @@ impl Names<'_> {
     ) -> Result<()> {
         let to = format!("{}/", target.key());
         Error::Invalid.when(to.starts_with(node.key()))?;
-        let directories = [source.directory.key(), target.directory.key()];
-        let moved = self.writer.moving().begin(node.key(), directories)?;
-        self.writer.send_below(node.key())?;
-        self.writer.move_directory(self.call, node.key(), &to)?;
+        let moved = self.writer.move_directory(self.call, node.key(), &to);
+        if moved.as_ref().is_err_and(|error| *error != Error::NotEmpty) {
+            // Some of it may have been moved.
+            for place in [source, target] {
+                place.directory.directory().map(Directory::expire);
+            }
+        }
+        let moved = moved?;
         let new = self.tree().made(&target.directory, Kind::Directory, &to);
-        if let Some(directory) = new.directory() {
-            directory.forget();
-        }
-        if let Some(directory) = node.directory() {
-            directory.begin_empty();
-        }
-        new.set(node.set_here());
-        self.tree().moved(node, &new);
-        self.tree().moved_below(node.key(), new.key());
         if let Some(directory) = source.directory.directory() {
             directory.note_removed(item);
         }

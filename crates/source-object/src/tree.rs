@@ -251,6 +251,16 @@ impl Tree {
         self.nodes.lead(from, to);
     }
 
+    /// Forgets listings of a directory and of those below it: what is there was moved.
+    pub(super) fn expire_below(&self, key: &str) {
+        for node in self.nodes.below(key) {
+            if let Some(directory) = node.directory() {
+                directory.expire();
+            }
+        }
+    }
+
+    /// [`Self::moved`] of a directory, and of all below it.
     pub(super) fn moved_below(&self, from: &str, to: &str) {
         for node in self.nodes.below(from) {
             let rest = node.key().strip_prefix(from).unwrap_or_default();
@@ -260,6 +270,7 @@ impl Tree {
             if let Some(file) = node.file() {
                 file.remove();
             }
+            new.set(node.set_here());
             self.nodes.lead(&node, &new);
         }
     }

@@ -36,7 +36,7 @@ use super::listing::{Found, Item};
 use super::making::NOTHING;
 use super::metadata::Marks;
 use super::moves::Limits;
-use super::moving::Moving;
+use super::moving::{Moved, Moving};
 use super::node::Node;
 use super::sending::{Sender, note_made};
 use super::shown::Known;
@@ -452,9 +452,20 @@ impl Writer {
         failed.into_inner()
     }
 
-    pub(super) fn move_directory(&self, call: &Call<'_>, from: &str, to: &str) -> Result<()> {
+    /// Moves what is below a directory, in the store and here.
+    pub(super) fn move_directory(
+        &self,
+        call: &Call<'_>,
+        from: &str,
+        to: &str,
+    ) -> Result<Moved<'_>> {
         let rights = self.rights(call)?;
+        let moved = self.moving.begin(from, to)?;
         self.leftovers.note_move(from, to);
+        // What is not sent of the target shows that it is not empty.
+        for key in [from, to] {
+            self.send_below(key)?;
+        }
         let mover = self.sender.mover(rights.guards_deletes);
         let limits = self.handling.rename_limits;
         let limits = Limits {
@@ -462,8 +473,14 @@ impl Writer {
             bytes_max: limits.bytes_max,
         };
         let root = self.tree.root().key();
-        mover.rename_directory(root, (from, to), limits)?;
-        Ok(())
+        let result = mover.rename_directory(root, (from, to), limits);
+        // After a failure, some of it may have been moved.
+        for key in [from, to] {
+            self.tree.expire_below(key);
+        }
+        result?;
+        self.tree.moved_below(from, to);
+        Ok(moved)
     }
 
     /// Throws away what a file has; nothing reads it any more.

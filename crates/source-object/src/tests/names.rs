@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use pagewell_fs::DirectoryEntry;
-use pagewell_object_client::ListQuery;
+use pagewell_object_client::{Error as RemoteError, ListQuery};
 
 use super::super::testing::Fault;
 use super::*;
@@ -365,4 +365,89 @@ fn a_move_under_way_is_no_leftover_of_its_own_process() {
     let listed = Asked::List("from/".to_owned());
     let lists = asked.iter().filter(|asked| **asked == listed).count();
     assert_eq!(lists, 2, "at the begin and at the end: {asked:?}");
+}
+
+#[test]
+fn what_replaces_a_removed_directory_is_seen_at_once() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    for key in ["from/sub/y", "from/x", "to/sub/x", "to/x"] {
+        store.place(key, b"1", &Vec::new());
+    }
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    assert_eq!(gateway.names("to/sub"), ["x"]);
+    for path in ["to/sub/x", "to/x"] {
+        gateway.remove(path).unwrap();
+    }
+    let (call, to) = (gateway.call(), gateway.find("to").unwrap());
+    gateway.files.remove_directory(&call, &to, b"sub").unwrap();
+    gateway.rename("from", "to").unwrap();
+    assert_eq!(gateway.names("to").len(), 2);
+    for path in ["to/sub/y", "to/x"] {
+        assert_eq!(gateway.read(&gateway.find(path).unwrap()).unwrap(), b"1");
+    }
+}
+
+#[test]
+fn a_directory_with_a_file_that_is_not_sent_is_not_replaced() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("from/a", b"theirs", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    gateway.make_directory("to").unwrap();
+    let id = gateway.create("to/a").unwrap();
+    gateway.write(&id, 0, b"mine").unwrap();
+    assert_eq!(gateway.rename("from", "to"), Err(Error::NotEmpty));
+    gateway.commit(&id).unwrap();
+    assert_eq!(store.bytes("to/a").unwrap(), b"mine");
+    assert_eq!(store.bytes("from/a").unwrap(), b"theirs");
+}
+
+#[test]
+fn a_move_that_fails_in_the_middle_shows_what_went() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    for key in ["from/a", "from/b"] {
+        store.place(key, b"1", &Vec::new());
+    }
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    assert_eq!(gateway.names("from"), ["a", "b"]);
+    store.hook(|_, asked| match asked {
+        Asked::Put(key, _) if key == "to/b" => Fault::Before(RemoteError::Denied("no".to_owned())),
+        _ => Fault::None,
+    });
+    gateway.rename("from", "to").unwrap_err();
+    store.unhook();
+    assert_eq!(store.keys().len(), 3, "and what was intended");
+    assert_eq!(
+        (gateway.names("from"), gateway.names("to")),
+        (vec!["b".to_owned()], vec!["a".to_owned()])
+    );
+    gateway.rename("from", "to").unwrap();
+    assert_eq!(gateway.names("to"), ["a", "b"]);
+}
+
+#[test]
+fn modes_that_were_set_here_go_with_a_directory() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("from/sub/run", b"1", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let call = gateway.call();
+    for (path, mode) in [("from/sub/run", 0o755), ("from/sub", 0o700)] {
+        let attributes = SetAttributes {
+            mode: Some(mode),
+            ..SetAttributes::default()
+        };
+        let id = gateway.find(path).unwrap();
+        gateway
+            .files
+            .set_attributes(&call, &id, &attributes, None)
+            .unwrap();
+    }
+    gateway.rename("from", "to").unwrap();
+    for (path, mode) in [("to/sub/run", 0o755), ("to/sub", 0o700)] {
+        let id = gateway.find(path).unwrap();
+        assert_eq!(
+            gateway.files.attributes(&call, &id).unwrap().mode,
+            mode,
+            "{path}"
+        );
+    }
 }
