@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pagewell_base::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use pagewell_base::sync::{RwLock, RwLockReadGuard};
 use pagewell_cache::{Bounds, CachedObject, Error as CacheError, LENGTH_BYTES_MAX, ReadMode};
 use pagewell_device::Issuer;
 use pagewell_fs::{Error, Payload, Result};
@@ -134,11 +134,6 @@ impl Content {
         let behind = LENGTH_BYTES_MAX - length_bytes;
         self.bytes.object().discard(length_bytes, behind);
         Ok(())
-    }
-
-    /// Has writers wait; returns when none writes.
-    pub(super) fn hold_writers(&self) -> RwLockWriteGuard<'_, ()> {
-        self.writing.write()
     }
 
     /// [`Backing::goes_ahead`].

@@ -64,21 +64,9 @@ impl Names<'_> {
             .tree()
             .made(&target.directory, Kind::File, &target.key());
         let replaced = new.file().ok_or(Error::IsDirectory)?;
+        let moved = self.writer.moving().begin(node.key(), new.key())?;
         let alone = hold_both((node, file), (&new, replaced));
-        let mut content;
-        let mut tries = 0..TRIES_MAX;
-        let quiet = loop {
-            tries.next().ok_or(Error::TryLater)?;
-            self.writer.send_held(node, file)?;
-            content = file
-                .known_content(node.key(), self.tree().data(), true)
-                .ok();
-            // Writers from here on wait, and find that the file has moved.
-            let quiet = content.as_ref().map(|content| content.hold_writers());
-            if !file.is_changed() {
-                break quiet;
-            }
-        };
+        self.writer.send_held(node, file)?;
         let shown = file.shown().ok_or(Error::Stale)?;
         let version = self.move_object((node, file), (&new, replaced), there)?;
         self.writer.forget(&new);
@@ -94,7 +82,7 @@ impl Names<'_> {
             directory.note_removed(item);
         }
         note_made(&new, Found::File(version), true);
-        drop((quiet, alone));
+        drop((alone, moved));
         Ok(())
     }
 
