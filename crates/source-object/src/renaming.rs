@@ -70,7 +70,11 @@ impl Names<'_> {
         let shown = file.shown().ok_or(Error::Stale)?;
         let version = self.move_object((node, file), (&new, replaced), there)?;
         self.writer.forget(&new);
-        let new = self.without_readers(&new, replaced, target);
+        let is_known = there.is_some() || replaced.is_open();
+        let new = match is_known {
+            true => self.in_place_of(&new, replaced, target),
+            false => new.clone(),
+        };
         if let Some(file) = new.file() {
             file.made(&version, None, shown.modified);
         }
@@ -86,14 +90,12 @@ impl Names<'_> {
         Ok(())
     }
 
-    /// The file that has a name from now on: another than before if that is open, so that its
-    /// readers get none of the new bytes.
-    fn without_readers(&self, old: &Arc<Node>, file: &File, target: &Place<'_>) -> Arc<Node> {
-        if !file.is_open() {
+    /// The file that has a name from now on: another than before, so that programs that know that
+    /// one neither get nor write its bytes.
+    fn in_place_of(&self, old: &Arc<Node>, file: &File, target: &Place<'_>) -> Arc<Node> {
+        if !file.remove() {
             self.writer.give_up(file);
-            return old.clone();
         }
-        file.remove();
         self.tree().orphaned(old);
         let key = target.key();
         self.tree().made(&target.directory, Kind::File, &key)

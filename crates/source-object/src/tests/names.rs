@@ -201,6 +201,24 @@ fn a_directory_that_was_moved_takes_its_open_files_along() {
 }
 
 #[test]
+fn a_log_that_is_rotated_over_another_gets_nothing_of_that_ones_writer() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    let made = |bytes: &[u8]| {
+        let id = gateway.create("log").unwrap();
+        gateway.write(&id, 0, bytes).unwrap();
+        gateway.commit(&id).unwrap();
+        gateway.rename("log", "log.1").unwrap();
+        id
+    };
+    let (first, second) = (made(b"first"), made(b"second"));
+    assert_eq!(gateway.write(&first, 0, b"FIRST"), Err(Error::Stale));
+    gateway.write(&second, 0, b"SECOND").unwrap();
+    gateway.commit(&second).unwrap();
+    assert_eq!(store.bytes("log.1").unwrap(), b"SECOND");
+}
+
+#[test]
 fn what_was_moved_twice_is_what_it_was_under_all_its_identifiers() {
     let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
     let gateway = Gateway::open(&store, &folder, MOUNT);
