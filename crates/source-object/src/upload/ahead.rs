@@ -247,13 +247,15 @@ impl Thread<'_> {
 impl Drop for Thread<'_> {
     fn drop(&mut self) {
         let mut state = self.ahead.state.lock();
-        state.threads -= 1;
-        let is_needed = !state.is_given_up || state.threads > 0;
+        let is_needed = !state.is_given_up || state.threads > 1;
         let early = if is_needed { None } else { state.early.take() };
+        if let Some(early) = early {
+            drop(state);
+            run::abort(self.remote, &early.upload, self.notes);
+            state = self.ahead.state.lock();
+        }
+        state.threads -= 1;
         drop(state);
         self.ahead.a_thread_left.notify_all();
-        if let Some(early) = early {
-            run::abort(self.remote, &early.upload, self.notes);
-        }
     }
 }
