@@ -280,7 +280,8 @@ impl Sender {
         }
     }
 
-    /// Keeps changes that would replace those of others in the staging folder, and forgets them.
+    /// Keeps changes that would replace those of others in the staging folder, and forgets them. The
+    /// next commit fails: the caller may be another program than the one that has written them.
     fn give_up(
         &self,
         node: &Arc<Node>,
@@ -304,10 +305,12 @@ impl Sender {
         tracing::error!("{text}");
         drop(file.give_up());
         content.forget();
+        let failure = Error::Io(text);
+        file.fail(failure.clone());
         if let Some(directory) = node.parent().directory() {
             directory.mistrust(node.own_key().as_bytes());
         }
-        Error::Io(text)
+        failure
     }
 
     fn keep(&self, node: &Node, file: &File, content: &Content, reason: &str) -> Result<String> {

@@ -363,11 +363,17 @@ impl Writer {
         let Some(file) = node.file() else {
             return Ok(());
         };
-        if self.handling.acknowledge == Acknowledge::Store {
-            return self.send(node);
-        }
         let _alone = file.hold_to_send();
         file.take_failure()?;
+        let committed = match self.handling.acknowledge {
+            Acknowledge::Store => self.send_held(node, file),
+            Acknowledge::Journal => self.journal_held(node, file),
+        };
+        // This caller learns of it.
+        committed.inspect_err(|_| drop(file.take_failure()))
+    }
+
+    fn journal_held(&self, node: &Arc<Node>, file: &File) -> Result<()> {
         let content = self.to_send(node, file)?;
         let Some(content) = content else {
             self.settle(node, file);
@@ -406,7 +412,6 @@ impl Writer {
 
     /// [`Self::send`] for a caller that has [`File::hold_to_send`].
     pub(super) fn send_held(&self, node: &Arc<Node>, file: &File) -> Result<()> {
-        file.take_failure()?;
         let content = self.to_send(node, file)?;
         let sent = content.map_or(Ok(()), |content| {
             if !self.guard.rights(true)?.copies_parts {
@@ -586,9 +591,6 @@ impl Writer {
         }
         let failed = self.send_all(&files);
         if how == Finish::Sync {
-            for (node, error) in &failed {
-                fail_if_given_up(node, error);
-            }
             return failed
                 .into_iter()
                 .next()
@@ -642,17 +644,7 @@ impl Writer {
             let place = self.tree.data().remote().describe();
             tracing::warn!("{place}: {}: is not in the store yet: {error}", node.key());
             self.changed.note_failed(node, AGAIN_AFTER);
-            fail_if_given_up(node, error);
         })
-    }
-}
-
-/// Has the next caller learn that changes were given up: none has waited for them.
-fn fail_if_given_up(node: &Node, error: &Error) {
-    if let Some(file) = node.file()
-        && !file.is_changed()
-    {
-        file.fail(error.clone());
     }
 }
 

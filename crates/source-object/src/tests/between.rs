@@ -262,6 +262,49 @@ fn what_is_changed_below_a_directory_while_it_is_moved_is_not_lost() {
     assert_eq!(store.bytes("to/new").unwrap(), b"new");
 }
 
+/// Whoever sent its changes, and learnt of it, too.
+#[test]
+fn the_writer_of_a_file_learns_that_its_changes_were_given_up() {
+    let how = How {
+        has_metadata: true,
+        ..MOUNT
+    };
+    let (store, folder) = (store(), TempDir::new().unwrap());
+    let gateway = Gateway::open(&store, &folder, how);
+    for path in ["d/a", "b", "c"] {
+        store.place(path, b"before", &Vec::new());
+    }
+    let begin = |path: &str| {
+        let id = gateway.find(path).unwrap();
+        gateway.write(&id, 0, b"BE").unwrap();
+        store.place(path, b"of another", &Vec::new());
+        id
+    };
+    // A rename of its directory, or of itself, sends it, and a sync.
+    let (below, itself, synced) = (begin("d/a"), begin("b"), begin("c"));
+    for (from, to) in [("d", "e"), ("b", "f")] {
+        assert!(
+            matches!(gateway.rename(from, to), Err(Error::Io(_))),
+            "{from}"
+        );
+    }
+    assert!(gateway.files.finish(Finish::Sync).is_err());
+    // Others may change it again, and send that.
+    let attributes = SetAttributes {
+        mode: Some(0o600),
+        ..SetAttributes::default()
+    };
+    let set = gateway
+        .files
+        .set_attributes(&gateway.call(), &synced, &attributes, None);
+    set.unwrap();
+    gateway.files.finish(Finish::Sync).unwrap();
+    for id in [below, itself, synced] {
+        assert!(matches!(gateway.commit(&id), Err(Error::Io(_))));
+        assert_eq!(gateway.commit(&id), Ok(()), "it was said");
+    }
+}
+
 #[test]
 fn a_mode_that_is_set_while_a_file_is_moved_is_not_lost() {
     let how = How {
