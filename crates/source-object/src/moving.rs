@@ -19,12 +19,12 @@ use super::node::Node;
 
 #[derive(Default)]
 pub(super) struct Moving {
-    state: Mutex<State>,
+    state: Mutex<UnderWay>,
     has_ended: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct UnderWay {
     /// Keys of files, and of directories for what is below them, with the number of the move.
     moved: Vec<(u64, String)>,
     next_number: u64,
@@ -33,7 +33,7 @@ struct State {
     changed: Vec<Arc<Node>>,
 }
 
-impl State {
+impl UnderWay {
     fn is_moved(&self, key: &str) -> bool {
         self.moved.iter().any(|(_, moved)| covers(moved, key))
     }
@@ -62,7 +62,7 @@ impl Moving {
         may_block: bool,
     ) -> Result<Option<Staying<'_>>> {
         let mut state = self.state.lock();
-        let is_moved = |state: &State| {
+        let is_moved = |state: &UnderWay| {
             state.is_moved(node.key()) || other.iter().any(|node| state.is_moved(node.key()))
         };
         if is_moved(&state) {

@@ -49,7 +49,7 @@ pub(crate) trait Written: Source {
 
 #[derive(Default)]
 pub(crate) struct Ahead {
-    state: Mutex<State>,
+    state: Mutex<Progress>,
     a_thread_left: Condvar,
     /// The next slot, held while a thread looks whether it goes.
     next: Mutex<u32>,
@@ -58,7 +58,7 @@ pub(crate) struct Ahead {
 }
 
 #[derive(Default)]
-struct State {
+struct Progress {
     threads: usize,
     has_begun: bool,
     early: Option<Early>,
@@ -83,7 +83,7 @@ impl Early {
     }
 }
 
-impl State {
+impl Progress {
     fn may_enter(&self) -> bool {
         let is_beginning = self.has_begun && self.early.is_none();
         !self.is_over && !is_beginning && self.threads < PARALLEL_MAX
@@ -159,7 +159,7 @@ impl Ahead {
     /// The file is an object, after [`Self::take`].
     pub(crate) fn reset(&self) {
         let mut next = self.next.lock();
-        *self.state.lock() = State::default();
+        *self.state.lock() = Progress::default();
         *next = 0;
         self.next_shown.store(0, Ordering::Release);
     }
