@@ -53,8 +53,8 @@ impl Moving {
     }
 
     /// Begins a call that changes this, or something in it, and maybe in another directory; until
-    /// the result is dropped they stay where they are. `None`: they may not have since so many moves
-    /// had ended, and have to be looked for again.
+    /// the result is dropped they stay where they are. `None`: they may not have since so many
+    /// moves had ended, and have to be looked for again.
     pub(super) fn stay(
         &self,
         (node, other): (Arc<Node>, Option<Arc<Node>>),

@@ -280,8 +280,8 @@ impl Sender {
         }
     }
 
-    /// Keeps changes that would replace those of others in the staging folder, and forgets them. The
-    /// next commit fails: the caller may be another program than the one that has written them.
+    /// Keeps changes that would replace those of others in the staging folder, and forgets them.
+    /// The next commit fails: the caller may be another program than the one that wrote them.
     fn give_up(
         &self,
         node: &Arc<Node>,
