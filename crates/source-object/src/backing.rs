@@ -16,6 +16,7 @@
 //! A dirty byte was written to memory after it became dirty. So the staged file has its newest
 //! value, or memory has a newer one that is not written back yet.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,20 +28,25 @@ use pagewell_staging::StagedFile;
 use rustix::io::Errno;
 
 use super::data::Place;
+use super::moves::Carried;
 use super::transfer::RemoteVersion;
 
 /// Spans of changed bytes of one file, beyond which they are joined.
 const SPANS_MAX: usize = 1 << 18;
+/// Earlier keys that are remembered.
+const FORMER_BASES_MAX: usize = 4;
 
 pub(super) struct Backing {
     place: Arc<Place>,
-    key: Box<str>,
     state: Mutex<BackingState>,
 }
 
 #[derive(Default)]
 struct BackingState {
+    key: Box<str>,
     base: Option<Arc<RemoteVersion>>,
+    /// The same bytes under earlier keys, which requests that are under way may ask for.
+    former_bases: VecDeque<Arc<RemoteVersion>>,
     /// Of the base these first bytes are still part of the file.
     base_bytes: u64,
     length_bytes: u64,
@@ -130,8 +136,8 @@ impl Backing {
         let length_bytes = base.version().length_bytes;
         Self {
             place: place.clone(),
-            key: key.into(),
             state: Mutex::new(BackingState {
+                key: key.into(),
                 base: Some(base),
                 base_bytes: length_bytes,
                 length_bytes,
@@ -143,8 +149,10 @@ impl Backing {
     pub(super) fn empty(place: &Arc<Place>, key: &str) -> Self {
         Self {
             place: place.clone(),
-            key: key.into(),
-            state: Mutex::default(),
+            state: Mutex::new(BackingState {
+                key: key.into(),
+                ..BackingState::default()
+            }),
         }
     }
 
@@ -154,23 +162,45 @@ impl Backing {
         let base = draft.base.map(|(version, _)| place.version(key, version));
         Self {
             place: place.clone(),
-            key: key.into(),
             state: Mutex::new(BackingState {
+                key: key.into(),
                 base,
                 base_bytes,
                 length_bytes: draft.length_bytes,
                 kept: draft.dirty.clone(),
                 dirty: draft.dirty,
-                sending: Spans::default(),
-                is_unsettled: false,
-                ahead: Spans::default(),
                 staged: Some(Arc::new(staged)),
+                ..BackingState::default()
             }),
         }
     }
 
     pub(super) fn base(&self) -> Option<Arc<RemoteVersion>> {
         self.state.lock().base.clone()
+    }
+
+    /// Whether a request has failed since the object has another key, for it asked for the former.
+    pub(super) fn was_asked_for_elsewhere(&self) -> bool {
+        let state = self.state.lock();
+        state.former_bases.iter().any(|base| base.is_gone())
+    }
+
+    /// Notes that the object has another key. Whether these were the bytes that went there.
+    pub(super) fn move_to(&self, key: &str, carried: &Carried) -> bool {
+        let new = self.place.version(key, carried.made.clone());
+        let mut state = self.state.lock();
+        let base = state.base.as_ref();
+        let is_it = base.is_some_and(|base| base.version().is_same(&carried.of));
+        if !is_it || state.is_changed() || state.staged.is_some() {
+            return false;
+        }
+        state.key = key.into();
+        let former = state.base.replace(new);
+        state.former_bases.extend(former);
+        if state.former_bases.len() > FORMER_BASES_MAX {
+            state.former_bases.pop_front();
+        }
+        true
     }
 
     pub(super) fn length_bytes(&self) -> u64 {
@@ -199,7 +229,7 @@ impl Backing {
             return Ok(staged.clone());
         }
         let staging = self.place.staging().ok_or(Errno::ROFS)?;
-        let staged = Arc::new(staging.create(&self.key));
+        let staged = Arc::new(staging.create(&state.key));
         state.staged = Some(staged.clone());
         Ok(staged)
     }
@@ -278,10 +308,11 @@ impl Backing {
 
     /// The store has what was sent, as this version. Returns the staged file once nothing needs it.
     pub(super) fn sent(&self, version: Version) -> Option<Arc<StagedFile>> {
-        let base = self.place.version(&self.key, version);
         let mut state = self.state.lock();
+        let base = self.place.version(&state.key, version);
         state.base_bytes = base.version().length_bytes;
         state.base = Some(base);
+        state.former_bases.clear();
         state.is_unsettled = false;
         let sent = std::mem::take(&mut state.sending);
         if state.dirty.is_empty() {
@@ -312,8 +343,8 @@ impl Backing {
     /// The store has a version that was made of these changes, perhaps without the last ones. What
     /// is not dirty is in it as in the old base.
     pub(super) fn rebase(&self, version: Version) {
-        let base = self.place.version(&self.key, version);
         let mut state = self.state.lock();
+        let base = self.place.version(&state.key, version);
         state.base_bytes = state.base_bytes.min(base.version().length_bytes);
         state.base = Some(base);
         state.is_unsettled = false;
@@ -362,10 +393,11 @@ impl Backing {
         if staged.is_ok() {
             state.kept.insert(start, end);
         }
+        let key = state.key.clone();
         drop(state);
         match staged {
             Ok(staged) => staged.submit(request),
-            Err(errno) => request.fail(0, DeviceError::failed(&self.key, start, errno)),
+            Err(errno) => request.fail(0, DeviceError::failed(&key, start, errno)),
         }
     }
 }

@@ -11,8 +11,11 @@ use pagewell_object_client::Version;
 use pagewell_source_bytes::{Bytes, Run};
 
 use super::backing::{Backing, Draft};
+use super::moves::Carried;
 use super::upload::{self, Ahead};
 
+/// How often bytes are asked for whose request began before the object got another key.
+const TRIES_MAX: usize = 4;
 const PAGE_BYTES: u64 = pagewell_cache::PAGE_BYTES as u64;
 
 pub(super) struct Content {
@@ -51,6 +54,11 @@ impl Content {
         self.backing.base().is_some_and(|base| base.is_gone())
     }
 
+    /// [`Backing::move_to`].
+    pub(super) fn move_to(&self, key: &str, carried: &Carried) -> bool {
+        !self.ahead.has_begun() && self.backing.move_to(key, carried)
+    }
+
     pub(super) fn has_pages(&self) -> bool {
         self.bytes.object().has_pages()
     }
@@ -67,8 +75,21 @@ impl Content {
             length,
             bounds: Some(self.bounds()),
         };
-        let read = self.bytes.payload(&[run], may_block);
-        read.map_err(|error| self.explained(error))
+        self.again(|| {
+            let read = self.bytes.payload(&[run], may_block);
+            read.map_err(|error| self.explained(error))
+        })
+    }
+
+    /// Asks once more for what another thread has asked for under a former key.
+    fn again<T>(&self, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
+        for _ in 1..TRIES_MAX {
+            match ask() {
+                Err(Error::Io(_)) if self.backing.was_asked_for_elsewhere() => {}
+                other => return other,
+            }
+        }
+        ask()
     }
 
     fn bounds(&self) -> Bounds {
@@ -107,7 +128,7 @@ impl Content {
         may_block: bool,
         changed: &mut usize,
     ) -> Result<()> {
-        let written = self.bytes.write(offset, data, may_block, changed);
+        let written = self.again(|| self.bytes.write(offset, data, may_block, changed));
         let written_bytes = match written {
             Ok(()) => data.len(),
             Err(_) => *changed,
@@ -185,10 +206,12 @@ impl upload::Source for Content {
             // In one request, where a read in order would begin with small ones.
             object.prefetch(offset, target.len() as u64);
         }
-        let read = object.read_at(offset, target, mode);
-        read.map_err(|error| match error {
-            CacheError::Memory { .. } => Error::TryLater,
-            other => self.explained(Error::Io(other.to_string())),
+        self.again(|| {
+            let read = object.read_at(offset, target, mode);
+            read.map_err(|error| match error {
+                CacheError::Memory { .. } => Error::TryLater,
+                other => self.explained(Error::Io(other.to_string())),
+            })
         })
     }
 }

@@ -15,7 +15,11 @@ use super::content::Content;
 use super::data::Data;
 use super::error;
 use super::metadata::Marks;
-use super::shown::{Known, Shown};
+use super::moves::Carried;
+use super::node::Node;
+use super::opens::{OpenFile, Opens};
+use super::seen::Seen;
+use super::shown::{Own, Shown};
 
 /// The name in the metadata of the mark of the changes that made an object.
 pub(super) const MARK: &str = "pagewell-mark";
@@ -45,19 +49,10 @@ struct FileState {
     /// What came of a change, not reported to a caller yet.
     failure: Option<Error>,
     removed_at: Option<Instant>,
-    opens: u64,
-    /// The version that programs with the file open have bytes of, from here or from their kernel;
-    /// while none has it open, the one that the kernel may have bytes of.
-    given: Option<Version>,
+    /// It is another file now, with another key.
+    is_moved: bool,
+    opens: Opens,
     silent_at: Option<Instant>,
-}
-
-#[derive(Clone)]
-struct Own {
-    modified: Timestamp,
-    changed: Timestamp,
-    /// The version they became; `None`: not at the remote.
-    version: Option<Version>,
 }
 
 /// What the metadata says of changes that are sent before they are committed.
@@ -65,14 +60,6 @@ struct Own {
 struct SentAhead {
     modified: Timestamp,
     mark: String,
-}
-
-/// A version, when the remote had it, and its metadata where that is known.
-#[derive(Clone)]
-struct Seen {
-    version: Version,
-    at: Instant,
-    known: Option<Arc<Known>>,
 }
 
 /// The bytes of a read, and what the file looked like.
@@ -95,7 +82,7 @@ impl File {
                 changed: now,
                 version: None,
             }),
-            opens: state.opens,
+            opens: state.opens.anew(),
             ..FileState::default()
         };
         content
@@ -117,23 +104,7 @@ impl File {
             (state.own, state.mark, state.ahead) = (None, None, None);
             given_up = state.content.take();
         }
-        let before = state.seen.take();
-        let before = before.filter(|before| before.version.is_same(version));
-        let known = metadata.map(Known::new).or_else(|| {
-            // Metadata changes without the tag, but not without the time, which is unknown of what
-            // was made here.
-            let before = before.as_ref()?;
-            let time = before.version.last_modified;
-            let is_as_old = time.is_none() || time == version.last_modified;
-            before.known.clone().filter(|_| is_as_old)
-        });
-        // A listing may know less of the same version.
-        let before = before.filter(|_| version.is_weak());
-        state.seen = Some(Seen {
-            version: before.map_or_else(|| version.clone(), |before| before.version),
-            at,
-            known,
-        });
+        state.seen = Some(Seen::after(state.seen.take(), version, metadata, at));
         drop(state);
         drop(given_up);
     }
@@ -141,10 +112,8 @@ impl File {
     /// Notes the metadata of the version that was seen last, if that is this one.
     pub(super) fn learn(&self, version: &Version, metadata: &Metadata) {
         let mut state = self.state.lock();
-        if let Some(seen) = &mut state.seen
-            && seen.version.is_same(version)
-        {
-            seen.known = Some(Known::new(metadata.clone()));
+        if let Some(seen) = &mut state.seen {
+            seen.learn(version, metadata);
         }
     }
 
@@ -220,27 +189,28 @@ impl File {
         Some(known.metadata.clone())
     }
 
-    /// Counts an open. Returns whether what the kernel kept of an earlier one is still valid: never
-    /// where memory has no pages and the remote was not asked.
-    pub(super) fn open(&self, has_pages: bool) -> bool {
+    /// [`Opens::begin`]; never where memory has no pages and the remote was not asked.
+    ///
+    /// # Errors
+    /// [`Error::Stale`]: it was moved.
+    pub(super) fn open(&self, open: &Arc<OpenFile>, has_pages: bool) -> Result<bool> {
         let mut state = self.state.lock();
-        let is_kept = match (&state.given, &state.seen) {
-            (Some(given), Some(seen)) => has_pages && given.is_same(&seen.version),
-            _ => false,
-        };
-        if state.opens == 0 && !is_kept {
-            state.given = None;
-        }
-        state.opens += 1;
-        is_kept
+        Error::Stale.when(state.is_moved)?;
+        let seen = state.seen.as_ref().filter(|_| has_pages);
+        let seen = seen.map(|seen| seen.version.clone());
+        Ok(state.opens.begin(open, seen.as_ref()))
     }
 
-    /// Ends an open. Returns the bytes of a removed file when the last program has closed it.
-    pub(super) fn close(&self) -> Option<Arc<Content>> {
+    /// Ends an open, and throws the bytes of a removed file away when the last program has closed
+    /// it. Whether it was one of this file.
+    pub(super) fn close(&self, open: &Arc<OpenFile>) -> bool {
         let mut state = self.state.lock();
-        state.opens = state.opens.saturating_sub(1);
-        let is_gone = state.removed_at.is_some() && state.opens == 0;
-        state.content.take_if(|_| is_gone)
+        let was_open = state.opens.end(open);
+        let is_gone = state.removed_at.is_some() && !state.opens.any();
+        let content = state.content.take_if(|_| is_gone);
+        drop(state);
+        content.inspect(|content| content.discard());
+        was_open
     }
 
     /// Begins to fetch all of it, if it is that small and memory has nothing of it.
@@ -352,6 +322,7 @@ impl File {
                 Err(Error::WouldBlock) => return Err(Error::WouldBlock),
                 Err(error) => {
                     Error::WouldBlock.when(open.is_gone() && !may_block)?;
+                    Error::Stale.when(open.is_gone() && self.is_removed())?;
                     if !is_first || !self.may_try_again(key, data, &open)? {
                         return Err(error);
                     }
@@ -449,14 +420,13 @@ impl File {
             return Ok(());
         };
         let mut state = self.state.lock();
+        Error::Stale.when(state.is_moved)?;
         if content.backing().is_changed() {
             // The send decides which version it is.
             return Ok(());
         }
         state.check_given(base.version(), key, data)?;
-        if state.opens > 0 && state.given.is_none() {
-            state.given = Some(base.version().clone());
-        }
+        state.opens.give(base.version());
         Ok(())
     }
 
@@ -480,12 +450,11 @@ impl File {
         let mut state = self.state.lock();
         state.changes += 1;
         let ahead = state.ahead.as_ref().map(|ahead| ahead.modified);
-        let own = Own {
+        state.own = Some(Own {
             modified: ahead.unwrap_or_else(Timestamp::now),
             changed: state.next_change(),
             version: None,
-        };
-        state.own = Some(own);
+        });
         if let Some(wanted) = &mut state.wanted {
             wanted.modified = None;
         }
@@ -527,12 +496,11 @@ impl File {
         let version = state.seen.as_ref().map(|seen| seen.version.clone());
         let before = state.shown().map(|shown| shown.modified);
         let modified = marks.modified.or(before).unwrap_or_else(Timestamp::now);
-        let own = Own {
+        state.own = Some(Own {
             modified,
             changed: state.next_change(),
             version: version.filter(|_| !state.has_new_bytes()),
-        };
-        state.own = Some(own);
+        });
         if is_kept {
             state.wanted = Some(marks.over(state.wanted.unwrap_or_default()));
             state.wanted_count += 1;
@@ -561,19 +529,13 @@ impl File {
         if let Some(own) = &mut state.own {
             own.version = Some(version.clone());
         }
-        if state.opens > 0 {
-            state.given = Some(version.clone());
-        }
+        state.opens.give_instead(version);
         if content.backing().is_changed() {
             // A write since the changes were taken to be sent is in none of this version.
             state.end_ahead();
         }
         (state.mark, state.ahead) = (None, None);
-        state.seen = Some(Seen {
-            version: version.clone(),
-            at: Instant::now(),
-            known: Some(Known::new(metadata)),
-        });
+        state.seen = Some(Seen::now(version, Some(metadata)));
         staged
     }
 
@@ -592,19 +554,53 @@ impl File {
     pub(super) fn made(&self, version: &Version, metadata: Option<Metadata>, modified: Timestamp) {
         let mut state = self.state.lock();
         *state = FileState {
-            seen: Some(Seen {
-                version: version.clone(),
-                at: Instant::now(),
-                known: metadata.map(Known::new),
-            }),
-            own: Some(Own {
-                modified,
-                changed: state.next_change(),
-                version: Some(version.clone()),
-            }),
-            opens: state.opens,
+            opens: state.opens.anew(),
+            seen: Some(Seen::now(version, metadata)),
+            own: state.made(version, modified),
             ..FileState::default()
         };
+    }
+
+    /// Notes that it is another file now, which has all that its programs know of it. `carried` is
+    /// how the remote made that one of it, where that is known. Returns bytes that it has not.
+    pub(super) fn moved_to(
+        &self,
+        to: &Arc<Node>,
+        carried: Option<&Carried>,
+    ) -> Option<Arc<Content>> {
+        let new = to.file()?;
+        let mut state = self.state.lock();
+        let gone = FileState {
+            removed_at: Some(Instant::now()),
+            is_moved: true,
+            ..FileState::default()
+        };
+        let mut before = std::mem::replace(&mut *state, gone);
+        // An open is known to one of both at any time.
+        let mut now = new.state.lock();
+        now.opens.take(&mut before.opens, to, carried);
+        now.failure = now.failure.take().or(before.failure.take());
+        let mut replaced = None;
+        if let Some(carried) = carried {
+            replaced = now.content.take();
+            let is_as = |content: &mut Arc<Content>| content.move_to(to.key(), carried);
+            let modified = before.modified_as(&carried.of);
+            *now = FileState {
+                opens: std::mem::take(&mut now.opens),
+                failure: now.failure.take(),
+                content: before.content.take_if(is_as),
+                seen: Some(Seen::now(&carried.made, None)),
+                own: modified.and_then(|modified| now.made(&carried.made, modified)),
+                ..FileState::default()
+            };
+        }
+        drop((now, state, replaced));
+        before.content
+    }
+
+    /// It was moved: what is asked of it is to be asked of another.
+    pub(super) fn is_moved(&self) -> bool {
+        self.state.lock().is_moved
     }
 
     /// Gives up its changes, and a failure that was not reported.
@@ -681,11 +677,11 @@ impl File {
     pub(super) fn remove(&self) -> bool {
         let mut state = self.state.lock();
         state.removed_at = Some(Instant::now());
-        state.opens > 0
+        state.opens.any()
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.state.lock().opens > 0
+        self.state.lock().opens.any()
     }
 
     pub(super) fn is_removed(&self) -> bool {
@@ -718,6 +714,22 @@ impl FileState {
         {
             (own.modified, own.changed) = (Timestamp::now(), changed);
         }
+    }
+
+    /// The time of the last change of a version.
+    fn modified_as(&self, version: &Version) -> Option<Timestamp> {
+        let own = self.own.as_ref().filter(|own| own.is_of(version));
+        let modified = version.last_modified.map(Timestamp::from);
+        own.map(|own| own.modified).or(modified)
+    }
+
+    /// The times of what was made as this version.
+    fn made(&self, version: &Version, modified: Timestamp) -> Option<Own> {
+        Some(Own {
+            modified,
+            changed: self.next_change(),
+            version: Some(version.clone()),
+        })
     }
 
     fn has(&self, content: &Arc<Content>) -> bool {
@@ -767,11 +779,8 @@ impl FileState {
             is_settled: self.wanted.is_none(),
             ..Shown::of(version)
         };
-        let own = self.own.as_ref().filter(|own| {
-            // Times of a change made here stay until another version comes.
-            let of = own.version.as_ref();
-            of.is_some_and(|of| of.is_same(version))
-        });
+        // Times of a change made here stay until another version comes.
+        let own = self.own.as_ref().filter(|own| own.is_of(version));
         Some(own.map_or(shown, |own| Shown {
             modified: own.modified,
             changed: own.changed,
@@ -780,9 +789,9 @@ impl FileState {
     }
 
     fn check_given(&self, version: &Version, key: &str, data: &Data) -> Result<()> {
-        match &self.given {
-            Some(given) if self.opens > 0 && !given.is_same(version) => Err(replaced(key, data)),
-            _ => Ok(()),
+        match self.opens.accept(version) {
+            true => Ok(()),
+            false => Err(replaced(key, data)),
         }
     }
 }

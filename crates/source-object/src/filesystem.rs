@@ -21,6 +21,7 @@ use super::listing::DOTS;
 use super::making::Names;
 use super::moving::Staying;
 use super::node::Node;
+use super::opens::Open;
 use super::tree::{Tree, gone};
 use super::writer::{FILE_BYTES_MAX, Writer};
 
@@ -36,17 +37,6 @@ const FILES_TOTAL: u64 = 1 << 40;
 pub struct ObjectFileSystem {
     tree: Arc<Tree>,
     writer: Option<Arc<Writer>>,
-}
-
-/// An open file. Dropped, it is closed.
-struct Open(Arc<Node>);
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if let Some(content) = self.0.file().and_then(File::close) {
-            content.discard();
-        }
-    }
 }
 
 impl ObjectFileSystem {
@@ -110,6 +100,29 @@ impl ObjectFileSystem {
             let other = other.map(|id| self.tree.resolve(call, id)).transpose()?;
             if let Some(staying) = moving.stay((node, other), ended_count, call.may_block)? {
                 return Ok(staying);
+            }
+        }
+    }
+
+    /// Asks something of an object; where it was moved meanwhile, of what it is now.
+    fn ask<T>(
+        &self,
+        call: &Call<'_>,
+        id: &FileId,
+        ask: impl Fn(&Arc<Node>) -> Result<T>,
+    ) -> Result<T> {
+        let mut node = self.tree.resolve(call, id)?;
+        loop {
+            let failure = match ask(&node) {
+                Err(failure @ (Error::NotFound | Error::Stale | Error::Io(_))) => failure,
+                other => return other,
+            };
+            if let Some(writer) = &self.writer {
+                writer.moving().wait(&node, call.may_block)?;
+            }
+            match self.tree.known(id) {
+                Some(now) if !Arc::ptr_eq(&now, &node) => node = now,
+                _ => return Err(failure),
             }
         }
     }
@@ -180,14 +193,12 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn attributes(&self, call: &Call<'_>, id: &FileId) -> Result<Attributes> {
-        let attributes = self.tree.attributes_of(call, &self.tree.resolve(call, id)?);
+        let attributes = self.ask(call, id, |node| self.tree.attributes_of(call, node));
         attributes.map(|attributes| as_asked(id, attributes))
     }
 
     fn access(&self, call: &Call<'_>, id: &FileId, wanted: Access) -> Result<(Access, Attributes)> {
-        let attributes = self
-            .tree
-            .attributes_of(call, &self.tree.resolve(call, id)?)?;
+        let attributes = self.ask(call, id, |node| self.tree.attributes_of(call, node))?;
         let is_directory = attributes.file_type.is_directory();
         let granted = match self.writer {
             None => access::granted(call.credentials, &attributes, wanted),
@@ -199,12 +210,14 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn read_link(&self, call: &Call<'_>, id: &FileId) -> Result<(Vec<u8>, Attributes)> {
-        let node = self.tree.resolve(call, id)?;
-        let attributes = self.tree.attributes_of(call, &node)?;
-        Error::Invalid.unless(attributes.file_type == FileType::Symlink)?;
-        let file = node.file().ok_or(Error::Invalid)?;
-        let of = (node.key(), self.tree.data());
-        let read = file.read(of.0, of.1, (0, TARGET_BYTES_MAX), call.may_block)?;
+        let (read, attributes) = self.ask(call, id, |node| {
+            let attributes = self.tree.attributes_of(call, node)?;
+            Error::Invalid.unless(attributes.file_type == FileType::Symlink)?;
+            let file = node.file().ok_or(Error::Invalid)?;
+            let range = (0, TARGET_BYTES_MAX);
+            let read = file.read(node.key(), self.tree.data(), range, call.may_block)?;
+            Ok((read, attributes))
+        })?;
         let mut target = vec![0; read.payload.len()];
         let copied = read.payload.copy_to(&mut target, call.may_block)?;
         target.truncate(copied);
@@ -214,24 +227,21 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn read(&self, call: &Call<'_>, id: &FileId, offset: u64, count: u32) -> Result<ReadReply> {
-        let node = self.tree.resolve(call, id)?;
-        let file = node.file().ok_or(Error::IsDirectory)?;
-        self.check_read(call, &node)?;
-        if offset == 0 {
-            self.tree.walk(&node);
-        }
-        let read = file.read(
-            node.key(),
-            self.tree.data(),
-            (offset, count),
-            call.may_block,
-        );
-        let read = read.map_err(gone)?;
-        let end = offset.saturating_add(read.payload.len() as u64);
-        Ok(ReadReply {
-            end_of_file: end >= read.shown.length_bytes,
-            payload: read.payload,
-            attributes: as_asked(id, self.tree.of_file(&node, &read.shown)),
+        let range = (offset, count);
+        self.ask(call, id, |node| {
+            let file = node.file().ok_or(Error::IsDirectory)?;
+            self.check_read(call, node)?;
+            if offset == 0 {
+                self.tree.walk(node);
+            }
+            let read = file.read(node.key(), self.tree.data(), range, call.may_block);
+            let read = read.map_err(gone)?;
+            let end = offset.saturating_add(read.payload.len() as u64);
+            Ok(ReadReply {
+                end_of_file: end >= read.shown.length_bytes,
+                payload: read.payload,
+                attributes: as_asked(id, self.tree.of_file(node, &read.shown)),
+            })
         })
     }
 
@@ -303,24 +313,25 @@ impl FileSystem for ObjectFileSystem {
     /// Asks for the version that the remote has now, unless what was seen is believed. Where memory
     /// has no bytes of it, the first request for them shows whether it is still there.
     fn open(&self, call: &Call<'_>, id: &FileId) -> Result<Opened> {
-        let node = self.tree.resolve(call, id)?;
-        let Some(file) = node.file() else {
-            return Ok(Opened::plain(self.tree.of_directory(&node)));
-        };
-        let has_pages = file.has_pages();
-        let attributes = if has_pages && self.tree.asks_at_open(file) {
-            Error::WouldBlock.unless(call.may_block)?;
-            let shown = file.ask(node.key(), self.tree.data()).map_err(gone)?;
-            self.tree.of_file(&node, &shown)
-        } else {
-            self.tree.attributes_of(call, &node)?
-        };
-        let keep_cache = file.open(has_pages);
-        Ok(Opened {
-            attributes,
-            keep_cache,
-            file: None,
-            hold: Some(Box::new(Open(node))),
+        self.ask(call, id, |node| {
+            let Some(file) = node.file() else {
+                return Ok(Opened::plain(self.tree.of_directory(node)));
+            };
+            let has_pages = file.has_pages();
+            let attributes = if has_pages && self.tree.asks_at_open(file) {
+                Error::WouldBlock.unless(call.may_block)?;
+                let shown = file.ask(node.key(), self.tree.data()).map_err(gone)?;
+                self.tree.of_file(node, &shown)
+            } else {
+                self.tree.attributes_of(call, node)?
+            };
+            let (open, keep_cache) = Open::new(node, has_pages)?;
+            Ok(Opened {
+                attributes,
+                keep_cache,
+                file: None,
+                hold: Some(Box::new(open)),
+            })
         })
     }
 
@@ -355,8 +366,8 @@ impl FileSystem for ObjectFileSystem {
     }
 
     fn commit(&self, call: &Call<'_>, id: &FileId, _offset: u64, _count: u32) -> Result<Committed> {
-        let node = self.tree.resolve(call, id)?;
-        let mut committed = self.writer()?.committed(call, &node)?;
+        let staying = self.staying(call, id, None)?;
+        let mut committed = self.writer()?.committed(call, staying.node())?;
         committed.change.after = committed.change.after.map(|after| as_asked(id, after));
         Ok(committed)
     }
@@ -459,12 +470,11 @@ impl FileSystem for ObjectFileSystem {
             return Ok(());
         };
         let node = self.tree.resolve(call, id)?;
-        let Some(file) = node.file() else {
-            return Ok(());
-        };
-        if file.has_to_send() {
+        let may_wait = |file: &File| file.has_to_send() || file.is_moved();
+        if node.file().is_some_and(may_wait) {
             Error::WouldBlock.unless(call.may_block)?;
-            writer.commit(&node)?;
+            let staying = self.staying(call, id, None)?;
+            writer.commit(staying.node())?;
         }
         Ok(())
     }

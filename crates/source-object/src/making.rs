@@ -175,7 +175,11 @@ impl<'a> Names<'a> {
     /// Whether a file that no listing has is changed here: another writer has removed it, or the
     /// listing is too old. Its changes are sent, not thrown away. The caller has
     /// [`File::hold_to_send`].
+    ///
+    /// # Errors
+    /// [`Error::TryLater`]: it was just moved away.
     fn has_changes(&self, node: &Arc<Node>, file: &File) -> Result<bool> {
+        Error::TryLater.when(file.is_moved())?;
         let is_changed = file.is_changed() && !file.is_removed();
         if is_changed {
             self.writer.send_held(node, file)?;
@@ -320,6 +324,7 @@ impl<'a> Names<'a> {
         let (item, node) = self.existing(&place)?;
         let file = node.file().ok_or(Error::IsDirectory)?;
         let alone = file.hold_to_send();
+        Error::NotFound.when(file.is_moved())?;
         if !file.is_only_here() {
             self.delete(&node, file)?;
         }

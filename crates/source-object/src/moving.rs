@@ -52,6 +52,16 @@ impl Moving {
         self.state.lock().ended_count
     }
 
+    /// Waits until no move is under way that this object goes with.
+    pub(super) fn wait(&self, node: &Node, may_block: bool) -> Result<()> {
+        let mut state = self.state.lock();
+        while state.is_moved(node.key()) {
+            Error::WouldBlock.unless(may_block)?;
+            state = self.has_ended.wait(state);
+        }
+        Ok(())
+    }
+
     /// Begins a call that changes this, or something in it, and maybe in another directory; until
     /// the result is dropped they stay where they are. `None`: they may not have since so many
     /// moves had ended, and have to be looked for again.

@@ -79,6 +79,13 @@ impl Nodes {
         state.known.get(&key)?.of(identifier.turn())
     }
 
+    /// The object that has a key.
+    pub(super) fn now(&self, hash: Hash, kind: Kind) -> Option<Arc<Node>> {
+        let state = self.0.lock();
+        let known = state.known.get(&(hash, kind == Kind::Directory))?;
+        known.node.upgrade().filter(|_| !known.is_over)
+    }
+
     pub(super) fn turn(&self, hash: Hash, kind: Kind) -> Turn {
         let state = self.0.lock();
         let known = state.known.get(&(hash, kind == Kind::Directory));

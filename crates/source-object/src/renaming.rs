@@ -7,14 +7,13 @@ use std::sync::Arc;
 
 use pagewell_base::sync::MutexGuard;
 use pagewell_fs::{Change, Error, FileId, RenameMode, Result};
-use pagewell_object_client::Version;
 
 use super::directory::Directory;
 use super::file::File;
 use super::identifier::Kind;
 use super::listing::{Found, Item};
 use super::making::{Names, Place};
-use super::moves::Failure;
+use super::moves::{Carried, Failure};
 use super::node::Node;
 use super::sending::note_made;
 
@@ -60,32 +59,25 @@ impl Names<'_> {
     ) -> Result<()> {
         Error::IsDirectory.when(there.is_some_and(|there| there.kind() == Kind::Directory))?;
         let file = node.file().ok_or(Error::IsDirectory)?;
-        let new = self
-            .tree()
-            .made(&target.directory, Kind::File, &target.key());
+        let key = target.key();
+        let moved = self.writer.moving().begin(node.key(), &key)?;
+        Error::NotFound.when(file.is_moved())?;
+        let new = self.tree().made(&target.directory, Kind::File, &key);
         let replaced = new.file().ok_or(Error::IsDirectory)?;
-        let moved = self.writer.moving().begin(node.key(), new.key())?;
         let alone = hold_both((node, file), (&new, replaced));
         self.writer.send_held(node, file)?;
-        let shown = file.shown().ok_or(Error::Stale)?;
-        let version = self.move_object((node, file), (&new, replaced), there)?;
+        let carried = self.move_object((node, file), (&new, replaced), there)?;
         self.writer.forget(&new);
         let is_known = there.is_some() || replaced.is_open();
         let new = match is_known {
             true => self.in_place_of(&new, replaced, target),
             false => new.clone(),
         };
-        if let Some(file) = new.file() {
-            file.made(&version, None, shown.modified);
-        }
-        file.remove();
-        self.writer.give_up(file);
-        new.set(node.set_here());
-        self.tree().moved(node, &new);
+        self.writer.note_moved(node, &new, Some(&carried));
         if let Some(directory) = source.directory.directory() {
             directory.note_removed(item);
         }
-        note_made(&new, Found::File(version), true);
+        note_made(&new, Found::File(carried.made), true);
         drop((alone, moved));
         Ok(())
     }
@@ -106,7 +98,7 @@ impl Names<'_> {
         (node, file): (&Node, &File),
         (new, replaced): (&Node, &File),
         there: Option<&Item>,
-    ) -> Result<Version> {
+    ) -> Result<Carried> {
         let data = self.tree().data();
         let rights = self.writer.rights(self.call)?;
         let mover = self.writer.sender().mover(rights.guards_deletes);
@@ -125,7 +117,7 @@ impl Names<'_> {
                 }
             };
             match mover.rename_file((node.key(), &version), new.key(), target.as_ref()) {
-                Ok(version) => return Ok(version),
+                Ok(carried) => return Ok(carried),
                 // It is another version, or one of both is gone.
                 Err(Failure::Target) => {
                     target = match replaced.ask(new.key(), data) {

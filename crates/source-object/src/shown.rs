@@ -20,6 +20,21 @@ impl Known {
     }
 }
 
+/// The times of a change that was made here.
+pub(super) struct Own {
+    pub modified: Timestamp,
+    pub changed: Timestamp,
+    /// The version that it became; `None`: not at the remote.
+    pub version: Option<Version>,
+}
+
+impl Own {
+    pub(super) fn is_of(&self, version: &Version) -> bool {
+        let own = self.version.as_ref();
+        own.is_some_and(|own| own.is_same(version))
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shown {
     pub length_bytes: u64,

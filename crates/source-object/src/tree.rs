@@ -248,6 +248,7 @@ impl Tree {
     /// Notes that an object is another one now, to which its identifier leads; what is made in its
     /// place is another object.
     pub(super) fn moved(&self, from: &Node, to: &Arc<Node>) {
+        to.set(from.set_here());
         self.nodes.lead(from, to);
     }
 
@@ -260,19 +261,26 @@ impl Tree {
         }
     }
 
-    /// [`Self::moved`] of a directory, and of all below it.
-    pub(super) fn moved_below(&self, from: &str, to: &str) {
-        for node in self.nodes.below(from) {
-            let rest = node.key().strip_prefix(from).unwrap_or_default();
-            let Some(new) = self.at([to, rest].concat().as_str()) else {
-                continue;
-            };
-            if let Some(file) = node.file() {
-                file.remove();
-            }
-            new.set(node.set_here());
-            self.nodes.lead(&node, &new);
-        }
+    /// What memory knows below a directory, with itself, and what it is below another.
+    pub(super) fn below(&self, from: &str, to: &str) -> Vec<(Arc<Node>, Arc<Node>)> {
+        let nodes = self.nodes.below(from).into_iter();
+        let moved = nodes.filter_map(|node| {
+            let rest = node.key().strip_prefix(from)?;
+            let new = self.at(&[to, rest].concat())?;
+            Some((node, new))
+        });
+        moved.collect()
+    }
+
+    /// A file with this key that memory knows.
+    pub(super) fn known_file(&self, key: &str) -> Option<Arc<Node>> {
+        let hash = self.hasher.of_object(Kind::File, key);
+        self.nodes.now(hash, Kind::File)
+    }
+
+    /// The object that an identifier leads to, if memory has it.
+    pub(super) fn known(&self, id: &FileId) -> Option<Arc<Node>> {
+        self.nodes.get(&Identifier::of_id(id).ok()?)
     }
 
     pub(super) fn orphaned(&self, node: &Arc<Node>) {

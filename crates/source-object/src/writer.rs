@@ -35,7 +35,7 @@ use super::leftovers::Leftovers;
 use super::listing::{Found, Item};
 use super::making::NOTHING;
 use super::metadata::Marks;
-use super::moves::Limits;
+use super::moves::{Carried, Limits};
 use super::moving::{Moved, Moving};
 use super::node::Node;
 use super::sending::{Sender, note_made};
@@ -478,14 +478,33 @@ impl Writer {
             bytes_max: limits.bytes_max,
         };
         let root = self.tree.root().key();
-        let result = mover.rename_directory(root, (from, to), limits);
+        let note = |from: &str, to: &str, carried: &Carried| {
+            if let Some(node) = self.tree.known_file(from)
+                && let Some(new) = self.tree.made_at(to)
+            {
+                self.note_moved(&node, &new, Some(carried));
+            }
+        };
+        let result = mover.rename_directory(root, (from, to), limits, &note);
         // After a failure, some of it may have been moved.
         for key in [from, to] {
             self.tree.expire_below(key);
         }
         result?;
-        self.tree.moved_below(from, to);
+        for (node, new) in self.tree.below(from, to) {
+            self.note_moved(&node, &new, None);
+        }
         Ok(moved)
+    }
+
+    /// Notes that an object is another one now, made so by the store.
+    pub(super) fn note_moved(&self, node: &Node, new: &Arc<Node>, carried: Option<&Carried>) {
+        let content = node.file().and_then(|file| file.moved_to(new, carried));
+        if let Some(content) = content {
+            self.sender.give_up_ahead(&content);
+            content.discard();
+        }
+        self.tree.moved(node, new);
     }
 
     /// Throws away what a file has; nothing reads it any more.

@@ -1,4 +1,4 @@
-# Programs write and fsync files while these, and the directories above them, are renamed.
+# Programs write, fsync and read files while these, and the directories above them, are renamed.
 . "$(dirname "$0")/../lib.sh"
 
 need_fuse
@@ -7,14 +7,14 @@ mount_bucket "$(bucket)"
 
 # Each line is in the store when fsync has returned, wherever its file is by then.
 python3 - "$MOUNT" "$BUCKET" <<'PROGRAM'
-import os, sys, threading
+import mmap, os, sys, threading
 mount, bucket = sys.argv[1:]
 WRITERS, MOVES = 4, 12
 os.makedirs(f"{mount}/d0/sub")
 for number in range(30):
     with open(f"{mount}/d0/sub/other{number}", "w") as file:
         file.write("another file\n")
-is_over = threading.Event()
+is_over, are_open = threading.Event(), threading.Event()
 lines = [0] * WRITERS
 failed = []
 
@@ -31,11 +31,32 @@ def write(number):
     os.close(file)
 
 
+def read():
+    # Past the kernel's own cache, which knows nothing of renames.
+    paths = [f"{mount}/d0/sub/other{number}" for number in range(3)]
+    page = mmap.mmap(-1, 4096)
+    files = []
+    try:
+        files = [os.open(path, os.O_RDONLY | os.O_DIRECT) for path in paths]
+        are_open.set()
+        while not is_over.wait(0.002):
+            for file in files:
+                count = os.preadv(file, [page], 0)
+                assert page[:count] == b"another file\n", page[:count]
+    except (AssertionError, OSError) as error:
+        failed.append(error)
+    for file in files:
+        os.close(file)
+
+
 threads = [
     threading.Thread(target=write, args=(number,), daemon=True) for number in range(WRITERS)
 ]
+threads.append(threading.Thread(target=read, daemon=True))
 for thread in threads:
     thread.start()
+while not are_open.wait(0.1) and not failed:
+    pass
 for move in range(MOVES):
     before = list(lines)
     while any(a == b for a, b in zip(before, lines)) and not failed:

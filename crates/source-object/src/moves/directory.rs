@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use pagewell_object_client::{Condition, Error as RemoteError, ListQuery, ListedObject, Version};
 
 use super::failure::Failure;
-use super::file::{Mover, is_copy_of};
+use super::file::{Carried, Mover, is_copy_of};
 use super::intent::Intent;
 use crate::side_by_side::side_by_side;
 
@@ -32,7 +32,7 @@ pub(crate) struct Moved {
 
 impl Mover<'_> {
     /// Gives all objects below `from` keys below `to`. Both end with `/`. The export's keys begin
-    /// with `root`.
+    /// with `root`. `note` learns of each object that went, with both keys.
     ///
     /// Others see objects go one by one; each is in at least one of both places. After a failure
     /// the same call goes on.
@@ -45,6 +45,7 @@ impl Mover<'_> {
         root: &str,
         (from, to): (&str, &str),
         limits: Limits,
+        note: &(dyn Fn(&str, &str, &Carried) + Sync),
     ) -> Result<Moved, Failure> {
         let is_inside = from.starts_with(to) || to.starts_with(from);
         if is_inside || !from.ends_with('/') || !to.ends_with('/') {
@@ -71,6 +72,7 @@ impl Mover<'_> {
             mover: self,
             intent: &intent,
             marker,
+            note,
             files: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
         };
@@ -169,6 +171,7 @@ struct Moving<'a> {
     intent: &'a Intent,
     /// The marker of the target, which that of the source replaces.
     marker: Option<Version>,
+    note: &'a (dyn Fn(&str, &str, &Carried) + Sync),
     files: AtomicU64,
     bytes: AtomicU64,
 }
@@ -209,9 +212,11 @@ impl Moving<'_> {
             _ => Condition::Absent,
         };
         match self.mover.carry((from, version), &to, condition, true) {
-            Ok(made) => {
+            Ok(carried) => {
                 self.files.fetch_add(1, Ordering::Relaxed);
-                self.bytes.fetch_add(made.length_bytes, Ordering::Relaxed);
+                let bytes = carried.made.length_bytes;
+                self.bytes.fetch_add(bytes, Ordering::Relaxed);
+                (self.note)(from, &to, &carried);
                 Ok(())
             }
             // It was deleted, or another mover was quicker.
@@ -243,7 +248,14 @@ impl Moving<'_> {
             return Err(Failure::Target);
         }
         match mover.delete(mover.store()?, from, &source.version) {
-            Ok(()) | Err(RemoteError::NotFound) => Ok(()),
+            Ok(()) | Err(RemoteError::NotFound) => {
+                let carried = Carried {
+                    of: source.version,
+                    made: target.version,
+                };
+                (self.note)(from, to, &carried);
+                Ok(())
+            }
             Err(RemoteError::Changed) => Err(Failure::Target),
             Err(error) => Err(error.into()),
         }

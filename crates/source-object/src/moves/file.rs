@@ -29,6 +29,15 @@ pub(crate) struct Mover<'a> {
     pub guards_deletes: bool,
 }
 
+/// An object that was given another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Carried {
+    /// The version that was copied.
+    pub of: Version,
+    /// Its version at the new key.
+    pub made: Version,
+}
+
 struct Found<'a> {
     info: ObjectInfo,
     /// Its bytes, if there are few, with their place in the budget.
@@ -41,8 +50,8 @@ enum Stopped {
 }
 
 impl<'a> Mover<'a> {
-    /// Gives an object another key, and returns its version there. `version` is what is known of
-    /// it: a newer one is moved as well. `target` is what is replaced.
+    /// Gives an object another key. `version` is what is known of it: a newer one is moved as
+    /// well. `target` is what is replaced.
     ///
     /// When a request fails in the middle, both may be there; the same call, with the new version
     /// as `target`, goes on.
@@ -54,12 +63,12 @@ impl<'a> Mover<'a> {
         (from, version): (&str, &Version),
         to: &str,
         target: Option<&Version>,
-    ) -> Result<Version, Failure> {
+    ) -> Result<Carried, Failure> {
         let condition = target.map_or(Condition::Absent, |version| Condition::Is(version.clone()));
-        let made = self.carry((from, version), to, condition, false)?;
+        let carried = self.carry((from, version), to, condition, false)?;
         let place = self.remote.describe();
         tracing::debug!("{place}: {from} is {to} now");
-        Ok(made)
+        Ok(carried)
     }
 
     pub(super) fn store(&self) -> Result<&'a dyn WritableRemote, Failure> {
@@ -76,20 +85,23 @@ impl<'a> Mover<'a> {
         to: &str,
         mut condition: Condition,
         is_marked: bool,
-    ) -> Result<Version, Failure> {
+    ) -> Result<Carried, Failure> {
         let store = self.store()?;
         let mut known = version.clone();
-        let mut made: Option<Version> = None;
+        let mut carried: Option<Carried> = None;
         for _ in 0..TRIES_MAX {
             let found = match self.look(from, &known) {
                 Ok(found) => found,
                 // The copy is there; what came in the source's place was deleted by others.
-                Err(RemoteError::NotFound) => return made.ok_or(Failure::NoSource),
+                Err(RemoteError::NotFound) => return carried.ok_or(Failure::NoSource),
                 Err(error) => return Err(error.into()),
             };
             known = found.info.version.clone();
             let copied = match self.copy(store, from, &found, to, &condition, is_marked) {
-                Ok(copied) => copied,
+                Ok(made) => Carried {
+                    of: known.clone(),
+                    made,
+                },
                 Err(Stopped::Source) => continue,
                 Err(Stopped::Failed(failure)) => return Err(failure),
             };
@@ -104,8 +116,8 @@ impl<'a> Mover<'a> {
                     return Err(error.into());
                 }
             }
-            condition = Condition::Is(copied.clone());
-            made = Some(copied);
+            condition = Condition::Is(copied.made.clone());
+            carried = Some(copied);
         }
         let place = self.remote.describe();
         let text = format!("{place}: {from} changes all the time, and is not moved to {to}");

@@ -31,7 +31,7 @@ pub(crate) use directory::Limits;
 #[cfg(test)]
 use directory::Moved;
 pub(crate) use failure::Failure;
-pub(crate) use file::Mover;
+pub(crate) use file::{Carried, Mover};
 #[cfg(test)]
 use intent::Intent;
 pub(crate) use intent::unfinished;

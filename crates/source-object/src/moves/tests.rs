@@ -63,8 +63,8 @@ fn rename(store: &Store, uploader: &Uploader) -> Result<(), Failure> {
     let known = store.version("a").unwrap();
     let target = store.version("b");
     let mover = mover(store, uploader);
-    let made = mover.rename_file(("a", &known), "b", target.as_ref())?;
-    assert!(made.is_same(&store.version("b").unwrap()));
+    let carried = mover.rename_file(("a", &known), "b", target.as_ref())?;
+    assert!(carried.made.is_same(&store.version("b").unwrap()));
     Ok(())
 }
 
@@ -264,7 +264,7 @@ fn place(store: &Store, files: &Files) {
 }
 
 fn rename_all(store: &Store, uploader: &Uploader, limits: Limits) -> Result<Moved, Failure> {
-    mover(store, uploader).rename_directory("p/", ("p/from/", "p/to/"), limits)
+    mover(store, uploader).rename_directory("p/", ("p/from/", "p/to/"), limits, &|_, _, _| {})
 }
 
 /// Whether all files are below `p/to/`, and nothing else is but what was beside.
@@ -292,7 +292,9 @@ fn a_directory_moves_with_all_that_it_has() {
     store.place("p/from/", b"", &Metadata::new());
     let names = ("p/to/", "p/from/");
     let mover = mover(&store, &uploader);
-    mover.rename_directory("p/", names, LIMITS).unwrap();
+    mover
+        .rename_directory("p/", names, LIMITS, &|_, _, _| {})
+        .unwrap();
     assert_eq!(store.metadata("p/from/").unwrap()[0], metadata()[0]);
     assert_eq!(store.keys().len(), 8);
 }
@@ -338,7 +340,7 @@ fn what_is_too_much_is_not_begun() {
         (("p/from/", "p/from/"), Failure::Inside),
         (("p/none/", "p/to/"), Failure::NoSource),
     ] {
-        let failed = mover.rename_directory("p/", names, LIMITS);
+        let failed = mover.rename_directory("p/", names, LIMITS, &|_, _, _| {});
         assert_eq!(failed, Err(failure));
     }
     store.place("p/to/other", b"other", &metadata());

@@ -5,6 +5,7 @@ mod between;
 mod files;
 mod metadata;
 mod names;
+mod opens;
 mod random;
 mod two_gateways;
 mod walks;
