@@ -57,6 +57,7 @@ use pagewell_policy::eviction::{Arrival, FrameIndex};
 use pagewell_policy::writeback::{Admission, Urgency};
 
 use crate::dirty::set::{DirtySet, Still, TICK, abandoned};
+use crate::dirty::written::NoRoom;
 use crate::page::{PAGE, Part, Units, first_part, parts};
 use crate::read::reader::Reading;
 use crate::read::reader::{MEMORY_TICK, Reader, deadline_after};
@@ -82,6 +83,25 @@ pub(crate) enum Attempt {
     Scattered,
     /// No frame, or none for a copy of a pinned page.
     NoMemory,
+}
+
+/// What the store did while a writer waits for memory.
+struct Waits {
+    taken: Still<u64>,
+    taken_count: u64,
+    no_room_count: u64,
+}
+
+impl Waits {
+    fn check_room(&mut self, taken_count: u64, no_room: NoRoom) -> Result<()> {
+        if taken_count != self.taken_count {
+            (self.taken_count, self.no_room_count) = (taken_count, no_room.count);
+        }
+        match no_room.error {
+            Some(error) if no_room.count != self.no_room_count => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// Changes what memory has of one object, and commits it in the end.
@@ -183,8 +203,11 @@ impl Writer {
     }
 
     /// Waits until the policy grants a write, as long as the device takes anything.
+    ///
+    /// # Errors
+    /// At once where the device has no room, which others have to make.
     fn admit(&self, extent: Extent, mode: WriteMode) -> Result<()> {
-        let mut taken: Option<Still<u64>> = None;
+        let mut waits: Option<Waits> = None;
         loop {
             let progress = self.dirty().store().progress();
             match self.dirty().admit(extent, mode.may_block) {
@@ -198,12 +221,12 @@ impl Writer {
                     CACHE_WRITE_PAUSE_NANOSECONDS.add(slept);
                     return Ok(());
                 }
-                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(taken.is_none())),
+                Admission::Refused => CACHE_WRITE_REFUSALS.add(u64::from(waits.is_none())),
             }
             if self.dirty().is_abandoned() {
                 return Err(abandoned(extent.offset));
             }
-            if !self.wait_for_quota(&mut taken, progress) {
+            if !self.wait_for_quota(&mut waits, progress)? {
                 CACHE_TIMEOUTS.add(1);
                 return Err(Error::Full {
                     device: self.submitter.queue().name().to_owned(),
@@ -216,16 +239,21 @@ impl Writer {
 
     /// False when the store has taken nothing for too long. `progress` was taken before the
     /// refusal.
-    fn wait_for_quota(&self, taken: &mut Option<Still<u64>>, progress: u64) -> bool {
+    fn wait_for_quota(&self, waits: &mut Option<Waits>, progress: u64) -> Result<bool> {
         let store = self.dirty().store();
         let before = store.taken();
-        let taken = taken.get_or_insert_with(|| Still::new(before));
+        let waits = waits.get_or_insert_with(|| Waits {
+            taken: Still::new(before),
+            taken_count: before,
+            no_room_count: store.no_room().count,
+        });
         self.submitter.submit();
         store.flusher().wake();
         let mut dirty = self.dirty().lock();
         let now = store.taken();
-        if taken.time(now) >= self.timeout() {
-            return false;
+        waits.check_room(now, store.no_room())?;
+        if waits.taken.time(now) >= self.timeout() {
+            return Ok(false);
         }
         if now == before && store.progress() == progress && !dirty.unflushed.has_answer() {
             // Only active objects are notified.
@@ -234,7 +262,7 @@ impl Writer {
             dirty = self.dirty().wait(dirty, TICK);
             dirty.waiting.others -= 1;
         }
-        true
+        Ok(true)
     }
 
     pub(crate) fn try_piece(&self, piece: &Piece<'_>) -> Attempt {

@@ -11,7 +11,7 @@ use pagewell_cache::{
     Cache, CacheOptions, CachedDevice, Error, OpenOptions, ReadAheadRule, ReadMode, WriteMode,
 };
 use pagewell_counters::names::CACHE_FLUSHES_SHARED;
-use pagewell_device::Geometry;
+use pagewell_device::{Error as DeviceError, Geometry};
 use support::disk::Disk;
 
 const MIB: u64 = 1 << 20;
@@ -90,6 +90,34 @@ fn a_device_that_fails_stops_nobody_else_and_is_written_when_it_is_well() {
         assert_eq!(bytes[at..at + 4096], [1; 4096]);
     }
     write(&bad, offset, 1, 4096).unwrap();
+}
+
+/// Room is not made by waiting. The time that the device has is not used up.
+#[test]
+fn writers_of_a_device_without_room_learn_of_it_at_once_and_go_on_when_it_has_some() {
+    let patient = CacheOptions {
+        write_timeout: Duration::from_secs(3600),
+        dirty_bytes_max: Some(20 * PAGE),
+        ..options()
+    };
+    let disk = Disk::new("full", vec![0; 8 << 20], Geometry::MEMORY);
+    let device = Cache::new(patient).unwrap().open(disk.clone());
+    disk.fill(true);
+    let mut offsets = (0..8 * MIB).step_by(65_536);
+    let mut refused = || {
+        let first = offsets.find_map(|at| write(&device, at, 1, 65_536).err());
+        first.expect("a refusal")
+    };
+    for _ in 0..2 {
+        let Error::Device(DeviceError::Failed { errno, .. }) = refused() else {
+            panic!("another error");
+        };
+        assert_eq!(errno.raw_os_error(), 28, "ENOSPC");
+    }
+    disk.fill(false);
+    write(&device, 0, 2, 8 << 20).unwrap();
+    device.sync().unwrap();
+    assert!(disk.bytes() == vec![2; 8 << 20]);
 }
 
 #[test]

@@ -175,6 +175,13 @@ impl Content {
         Ok(self.backing.draft())
     }
 
+    /// Has memory know that the store has what was sent, as far as it has all. What it has not goes
+    /// to the staging folder.
+    pub(super) fn let_go(&self) {
+        // What fails stays as it is.
+        let _ = self.bytes.write_out_range(0, LENGTH_BYTES_MAX);
+    }
+
     /// Throws away what memory and the staging folder have; nothing reads it any more.
     pub(super) fn discard(&self) {
         self.bytes.object().discard(0, LENGTH_BYTES_MAX);

@@ -52,6 +52,8 @@ const QUIET_FOR: Duration = Duration::from_secs(30);
 /// How soon a file that could not be sent is tried again.
 const AGAIN_AFTER: Duration = Duration::from_secs(30);
 const TICK: Duration = Duration::from_secs(1);
+/// How often a writer makes room in the staging folder, where others fill it again.
+const ROOM_TRIES_MAX: usize = 16;
 
 pub(super) struct Writer {
     tree: Arc<Tree>,
@@ -225,21 +227,29 @@ impl Writer {
         self.changed.note(node);
     }
 
-    /// Makes an object of the file that takes most of a nearly full staging folder, so that it
-    /// needs no place there.
-    fn make_room(&self, call: &Call<'_>) -> Result<()> {
+    /// Makes an object of the file that takes most of a nearly full staging folder, or, where that
+    /// had no room for something, of the one with most changes: it needs no place there then.
+    /// Whether there was one.
+    fn make_room(&self, call: &Call<'_>) -> Result<bool> {
         let staging = self.sender.staging();
-        // With nothing staged, the system need not be asked.
-        if staging.used_bytes() == 0 || !staging.is_nearly_full() {
-            return Ok(());
+        if !staging.is_nearly_full() {
+            return Ok(false);
         }
         Error::WouldBlock.unless(call.may_block)?;
+        let needed_bytes = match staging.forget_refusal() {
+            true => lost_bytes,
+            false => staged_bytes,
+        };
         let files = self.changed.due(Duration::ZERO, Duration::ZERO);
-        let staged = files.iter().map(|node| (staged_bytes(node), node));
-        if let Some((1.., node)) = staged.max_by_key(|(bytes, _)| *bytes) {
-            let _ = self.send_alone(node);
+        let needed = files.iter().map(|node| (needed_bytes(node), node));
+        let Some((1.., node)) = needed.max_by_key(|(bytes, _)| *bytes) else {
+            return Ok(false);
+        };
+        let is_sent = self.send_alone(node).is_ok();
+        if let Some(content) = node.file().and_then(File::changing_content) {
+            content.let_go();
         }
-        Ok(())
+        Ok(is_sent)
     }
 
     /// A store knows no holes: zeros are sent between the end of a file and its next byte.
@@ -273,32 +283,47 @@ impl Writer {
         file: &File,
         bytes: (u64, &[u8]),
     ) -> Result<()> {
-        let of = (node.key(), self.tree.data());
-        let write = || {
-            self.make_room(call)?;
-            self.note_changed(call, node)?;
-            // What was sent may have been this file, in vain.
-            file.take_failure()?;
-            let written = file.write(of, bytes, call.may_block, &mut 0);
-            self.note_again(node);
-            written
-        };
         let before = file.changing_content();
         // Changes that were given up are not those of the file that took their place.
         let is_same = || match (&before, &file.changing_content()) {
             (Some(before), Some(now)) => Arc::ptr_eq(before, now),
             _ => false,
         };
-        let is_full = || call.may_block && self.sender.staging().is_nearly_full();
-        let written = match write() {
+        let is_full = || call.may_block && self.sender.staging().is_nearly_full() && is_same();
+        self.make_room(call)?;
+        let mut written = self.write_once(call, node, file, bytes);
+        for number in 0..ROOM_TRIES_MAX {
             // Memory and folder were filled meanwhile. What is sent needs no room.
-            Err(Error::FullBelow(_) | Error::Io(_)) if is_full() && is_same() => write(),
-            written => written,
-        };
+            let may_help = match &written {
+                Err(Error::FullBelow(_) | Error::QuotaBelow(_) | Error::Io(_)) => is_full(),
+                _ => false,
+            };
+            // Another thread may have made some.
+            if !may_help || !self.make_room(call)? && number > 0 {
+                break;
+            }
+            written = self.write_once(call, node, file, bytes);
+        }
         match written {
             Err(Error::WouldBlock) if call.may_block => Err(Error::TryLater),
             written => written.map_err(|error| self.refused(error)),
         }
+    }
+
+    fn write_once(
+        &self,
+        call: &Call<'_>,
+        node: &Arc<Node>,
+        file: &File,
+        bytes: (u64, &[u8]),
+    ) -> Result<()> {
+        self.note_changed(call, node)?;
+        // What was sent may have been this file, in vain.
+        file.take_failure()?;
+        let of = (node.key(), self.tree.data());
+        let written = file.write(of, bytes, call.may_block, &mut 0);
+        self.note_again(node);
+        written
     }
 
     pub(super) fn write(
@@ -671,7 +696,7 @@ fn lost_bytes(node: &Arc<Node>) -> u64 {
     node.file().map_or(0, File::changed_bytes)
 }
 
-fn staged_bytes(node: &Node) -> u64 {
+fn staged_bytes(node: &Arc<Node>) -> u64 {
     let staged = node.file().and_then(File::staged);
     staged.map_or(0, |staged| staged.stored_bytes())
 }

@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pagewell_base::files;
 use pagewell_base::sync::Mutex;
@@ -85,6 +85,7 @@ pub(crate) struct Folder {
     handle: File,
     next: AtomicU64,
     used: AtomicU64,
+    has_refused: AtomicBool,
     journaled: Mutex<Count>,
     /// For people, with the bytes they were counted with.
     kept: Mutex<Vec<(PathBuf, u64)>>,
@@ -108,6 +109,7 @@ impl Folder {
             handle,
             next: AtomicU64::new(next),
             used: AtomicU64::new(0),
+            has_refused: AtomicBool::new(false),
             journaled: Mutex::default(),
             kept: Mutex::default(),
             descriptors: Descriptors::default(),
@@ -184,8 +186,19 @@ impl Folder {
         let reserved = self.reserve_once(bytes) || self.look_at_kept() && self.reserve_once(bytes);
         if !reserved {
             STAGING_REFUSALS.add(1);
+            self.note_refusal();
         }
         reserved
+    }
+
+    /// Something found no room, here or in the file system.
+    pub(crate) fn note_refusal(&self) {
+        self.has_refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether there was one.
+    pub(crate) fn forget_refusal(&self) -> bool {
+        self.has_refused.swap(false, Ordering::Relaxed)
     }
 
     fn reserve_once(&self, bytes: u64) -> bool {
@@ -220,8 +233,16 @@ impl Folder {
         self.bytes_max
     }
 
-    /// Whether less than a quarter of the room is left, in the folder or in its file system.
+    /// Whether less than a quarter of the room is left, in the folder or in its file system, or
+    /// there was not enough.
     pub(crate) fn is_nearly_full(&self) -> bool {
+        if self.has_refused.load(Ordering::Relaxed) {
+            return true;
+        }
+        if self.used_bytes() == 0 {
+            // The system need not be asked.
+            return false;
+        }
         let free = files::free_bytes(&self.handle).unwrap_or(u64::MAX);
         is_nearly_full(self.used_bytes(), self.bytes_max, free)
     }

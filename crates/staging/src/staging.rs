@@ -64,10 +64,17 @@ impl Staging {
         self.folder.bytes_max()
     }
 
-    /// Whether less than a quarter of the room is left.
+    /// Whether less than a quarter of the room is left, or something found none since
+    /// [`Self::forget_refusal`].
     #[must_use]
     pub fn is_nearly_full(&self) -> bool {
         self.folder.is_nearly_full()
+    }
+
+    /// Whether something found no room; that is forgotten, for room is made now.
+    #[must_use]
+    pub fn forget_refusal(&self) -> bool {
+        self.folder.forget_refusal()
     }
 
     /// Files with a record, and the bytes promised.

@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use pagewell_device::Error as DeviceError;
 use pagewell_policy::writeback::{Settings, StoreShare, Tag, WriteBack};
+use rustix::io::Errno;
 
 use crate::Result;
 use crate::dirty::set::{Still, close_wait};
@@ -94,6 +95,14 @@ pub(crate) struct WrittenStore {
     losses: AtomicU64,
     taken: AtomicU64,
     progress: AtomicU64,
+    no_room: Mutex<NoRoom>,
+}
+
+/// How often the device had no room, and what it said last.
+#[derive(Clone, Default)]
+pub(crate) struct NoRoom {
+    pub count: u64,
+    pub error: Option<DeviceError>,
 }
 
 impl WrittenStore {
@@ -120,6 +129,7 @@ impl WrittenStore {
             losses: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             progress: AtomicU64::new(0),
+            no_room: Mutex::new(Rank::Leaf, NoRoom::default()),
         }
     }
 
@@ -187,6 +197,22 @@ impl WrittenStore {
 
     pub(crate) fn note_taken(&self, is_taken: bool) {
         self.taken.fetch_add(is_taken.into(), Ordering::AcqRel);
+    }
+
+    pub(crate) fn note_failed(&self, error: &DeviceError) {
+        if let DeviceError::Failed {
+            errno: Errno::NOSPC | Errno::DQUOT,
+            ..
+        } = error
+        {
+            let mut no_room = self.no_room.lock();
+            no_room.count += 1;
+            no_room.error = Some(error.clone());
+        }
+    }
+
+    pub(crate) fn no_room(&self) -> NoRoom {
+        self.no_room.lock().clone()
     }
 
     /// While this changes, the store is slow and not dead.

@@ -302,7 +302,9 @@ impl Submitter {
             CACHE_WRITE_ERRORS.add(1);
             let error = result.err();
             let short = || self.queue().short(wide.offset);
-            dirty.sends.fail(error.unwrap_or_else(short));
+            let error = error.unwrap_or_else(short);
+            self.dirty().store().note_failed(&error);
+            dirty.sends.fail(error);
         } else if !durable {
             let (offset, length) = (wide.offset, needed);
             dirty.unflushed.written(Extent { offset, length });

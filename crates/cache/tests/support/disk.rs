@@ -28,6 +28,8 @@ struct State {
     /// Of a thousand writes and flushes, so many fail.
     failing: (u64, u64),
     failing_reads: u32,
+    /// Writes that fail have found no room.
+    full: bool,
     /// What the next flush that fails has lost.
     losing: Option<Range<usize>>,
     random: u64,
@@ -140,6 +142,13 @@ impl Disk {
         self.state.lock().unwrap().failing = (writes, flushes);
     }
 
+    /// From now on writes find no room, or do again.
+    pub fn fill(&self, is_full: bool) {
+        let mut state = self.state.lock().unwrap();
+        state.full = is_full;
+        state.failing.0 = if is_full { 1000 } else { 0 };
+    }
+
     /// The next reads fail at their first byte, so many of them.
     pub fn fail_reads(&self, count: u32) {
         self.state.lock().unwrap().failing_reads = count;
@@ -250,6 +259,7 @@ impl Disk {
             there = there.min(length.saturating_sub(1)) / block * block;
         }
         transfer(state, &mut request, start..start + there);
+        let errno = if state.full { Errno::NOSPC } else { Errno::IO };
         let is_kept = serve(state, &request, start..start + there, fails);
         // The end of a request may bring the next.
         drop(locked);
@@ -259,7 +269,6 @@ impl Disk {
         }
         let (device, offset) = (self.name.to_owned(), request.offset() + there as u64);
         if fails {
-            let errno = Errno::IO;
             request.fail(
                 there,
                 Error::Failed {

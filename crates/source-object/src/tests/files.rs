@@ -268,6 +268,35 @@ fn a_file_larger_than_the_staging_folder_becomes_an_object_meanwhile() {
     assert!((0..64).all(|at| usize::from(stored[at * MIB + 7]) == at));
 }
 
+/// What memory writes to the folder at once, too. Nothing waits until the folder counts as failed.
+#[test]
+fn a_staging_folder_smaller_than_a_write_is_done_without() {
+    const MIB: usize = 1 << 20;
+    for staging_bytes_max in [1 << 20, 3 << 20] {
+        let (store, folder) = (store(), TempDir::new().unwrap());
+        let how = How {
+            staging_bytes_max,
+            ..MOUNT
+        };
+        let gateway = Gateway::open(&store, &folder, how);
+        let (one, other) = (
+            gateway.create("one").unwrap(),
+            gateway.create("two").unwrap(),
+        );
+        for number in 0..24 {
+            let bytes = vec![u8::try_from(number).unwrap(); MIB];
+            let (id, at) = ([&one, &other][number % 2], number / 2);
+            gateway.write(id, (at * MIB) as u64, &bytes).unwrap();
+        }
+        gateway.files.finish(Finish::Sync).unwrap();
+        for (number, name) in ["one", "two"].into_iter().enumerate() {
+            let stored = store.bytes(name).unwrap();
+            assert_eq!(stored.len(), 12 * MIB);
+            assert!((0..12).all(|at| usize::from(stored[at * MIB + 7]) == 2 * at + number));
+        }
+    }
+}
+
 #[test]
 fn a_journal_without_room_is_no_failure() {
     const MIB: usize = 1 << 20;

@@ -338,6 +338,9 @@ impl Inner {
             stored += self.note_written(target, bytes);
             transferred_bytes += bytes;
             if let Err(errno) = written {
+                if matches!(errno, Errno::NOSPC | Errno::DQUOT) {
+                    self.folder.note_refusal();
+                }
                 let at = start + transferred_bytes as u64;
                 result = Err(self.error(at, errno));
                 break;

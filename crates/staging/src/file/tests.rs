@@ -392,8 +392,12 @@ fn a_full_folder_refuses_and_has_room_again() {
     let staging = Staging::open(folder.path(), ORIGIN, 100).unwrap().staging;
     let (file, other) = (staging.create("one"), staging.create("two"));
     write(&file, 0, &[1; 60]).unwrap();
+    assert!(!staging.is_nearly_full());
     assert!(is_errno(write(&other, 0, &[2; 41]), Errno::NOSPC));
+    assert!(staging.is_nearly_full(), "for that");
+    assert!(staging.forget_refusal() && !staging.is_nearly_full());
     write(&other, 0, &[2; 40]).unwrap();
+    assert!(staging.is_nearly_full() && !staging.forget_refusal());
     write(&file, 10, &[3; 50]).unwrap();
     assert!(is_errno(write(&file, 10, &[3; 51]), Errno::NOSPC));
     assert_eq!(read(&file, 10, 50).unwrap(), [3; 50]);
