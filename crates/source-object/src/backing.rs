@@ -179,10 +179,12 @@ impl Backing {
         self.state.lock().base.clone()
     }
 
-    /// Whether a request has failed since the object has another key, for it asked for the former.
+    /// Whether a request has failed as it asked for a former key, and none for the present one.
     pub(super) fn was_asked_for_elsewhere(&self) -> bool {
         let state = self.state.lock();
-        state.former_bases.iter().any(|base| base.is_gone())
+        let base = state.base.as_ref();
+        let is_well = base.is_some_and(|base| !base.is_gone() && base.failure().is_none());
+        is_well && state.former_bases.iter().any(|base| base.is_gone())
     }
 
     /// Notes that the object has another key. Whether these were the bytes that went there.
@@ -312,7 +314,6 @@ impl Backing {
         let base = self.place.version(&state.key, version);
         state.base_bytes = base.version().length_bytes;
         state.base = Some(base);
-        state.former_bases.clear();
         state.is_unsettled = false;
         let sent = std::mem::take(&mut state.sending);
         if state.dirty.is_empty() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pagewell_fs::{Attributes, Call, Entry, Error, FileId, FileType, Result};
-use pagewell_object_client::{Handling, ListPage, MetadataFrom};
+use pagewell_object_client::{Handling, ListPage, MetadataFrom, Version};
 
 use super::data::Data;
 use super::directory::{Asked, Directory};
@@ -301,6 +301,20 @@ impl Tree {
     /// The file with this key; `None`: it is not below the root.
     pub(super) fn made_at(&self, key: &str) -> Option<Arc<Node>> {
         self.at(key).filter(|node| node.file().is_some())
+    }
+
+    /// The same, where it is this version now: another file than one that was there before, and
+    /// that a program has open.
+    pub(super) fn made_as(&self, key: &str, version: &Version) -> Option<Arc<Node>> {
+        let node = self.made_at(key)?;
+        let is_it = |known: Version| known.is_same(version);
+        let before = node.file().filter(|file| file.is_open());
+        let Some(before) = before.filter(|file| !file.known().is_some_and(is_it)) else {
+            return Some(node);
+        };
+        before.remove();
+        self.orphaned(&node);
+        self.made_at(key)
     }
 
     /// The file or directory with this key.

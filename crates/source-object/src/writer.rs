@@ -505,7 +505,7 @@ impl Writer {
         let root = self.tree.root().key();
         let note = |from: &str, to: &str, carried: &Carried| {
             if let Some(node) = self.tree.known_file(from)
-                && let Some(new) = self.tree.made_at(to)
+                && let Some(new) = self.tree.made_as(to, &carried.made)
             {
                 self.note_moved(&node, &new, Some(carried));
             }

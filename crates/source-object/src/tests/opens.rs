@@ -206,6 +206,27 @@ fn what_shares_a_request_with_one_before_a_rename_gets_its_bytes() {
     }
 }
 
+/// Another gateway has removed it, and its name is that of a moved file now.
+#[test]
+fn what_is_moved_over_a_file_that_is_gone_is_another_for_its_programs() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("d/file", b"bytes", &Vec::new());
+    store.place("e/file", b"gone!", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    gateway.find("d/file").unwrap();
+    let old = gateway.find("e/file").unwrap();
+    let opened = open(&gateway, &old);
+    assert_eq!(gateway.read(&old).unwrap(), b"gone!");
+    store.remove("e/file");
+    gateway.rename("d", "e").unwrap();
+    assert_ne!(gateway.read(&old).ok(), Some(b"bytes".to_vec()));
+    assert_eq!(
+        gateway.read(&gateway.find("e/file").unwrap()).unwrap(),
+        b"bytes"
+    );
+    drop(opened);
+}
+
 /// A program has bytes of what another has removed, and what is made under the new key is not that.
 #[test]
 fn what_was_gone_before_a_rename_is_not_what_is_made_in_its_place() {
