@@ -142,6 +142,8 @@ impl Names<'_> {
     ) -> Result<()> {
         let to = format!("{}/", target.key());
         Error::Invalid.when(to.starts_with(node.key()))?;
+        // It has this directory. The call holds it, and would wait for itself.
+        Error::NotEmpty.when(node.key().starts_with(&to))?;
         let moved = self.writer.move_directory(self.call, node.key(), &to);
         if moved.as_ref().is_err_and(|error| *error != Error::NotEmpty) {
             // Some of it may have been moved.

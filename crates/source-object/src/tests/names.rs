@@ -405,6 +405,18 @@ fn what_replaces_a_removed_directory_is_seen_at_once() {
     }
 }
 
+/// The call would wait for its own end.
+#[test]
+fn a_directory_does_not_replace_one_above_it() {
+    let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
+    store.place("a/b/c/file", b"bytes", &Vec::new());
+    let gateway = Gateway::open(&store, &folder, MOUNT);
+    for (from, to) in [("a/b", "a"), ("a/b/c", "a"), ("a/b/c", "a/b")] {
+        assert_eq!(gateway.rename(from, to), Err(Error::NotEmpty), "{from}");
+    }
+    assert_eq!(store.keys(), ["a/b/c/file"]);
+}
+
 #[test]
 fn a_directory_with_a_file_that_is_not_sent_is_not_replaced() {
     let (store, folder) = (Arc::new(Store::new(100, 1000)), TempDir::new().unwrap());
