@@ -69,6 +69,8 @@ use crate::table::{DIRTY, FULL, SlotIndex, WRITING};
 use crate::writeback::submit::Submitter;
 use crate::{Error, ReadMode, Result, WriteMode};
 
+/// How long a full device may take nothing: what needs no new room there may be on its way.
+const NO_ROOM_PATIENCE: Duration = Duration::from_secs(1);
 /// Ranges of dirty bytes in one unit that is not valid.
 const RANGES_MAX: usize = 8;
 
@@ -97,8 +99,9 @@ impl Waits {
         if taken_count != self.taken_count {
             (self.taken_count, self.no_room_count) = (taken_count, no_room.count);
         }
+        let is_still = self.taken.time(taken_count) >= NO_ROOM_PATIENCE;
         match no_room.error {
-            Some(error) if no_room.count != self.no_room_count => Err(error.into()),
+            Some(error) if is_still && no_room.count != self.no_room_count => Err(error.into()),
             _ => Ok(()),
         }
     }
@@ -205,7 +208,7 @@ impl Writer {
     /// Waits until the policy grants a write, as long as the device takes anything.
     ///
     /// # Errors
-    /// At once where the device has no room, which others have to make.
+    /// Soon where the device has no room, which others have to make.
     fn admit(&self, extent: Extent, mode: WriteMode) -> Result<()> {
         let mut waits: Option<Waits> = None;
         loop {

@@ -94,7 +94,7 @@ fn a_device_that_fails_stops_nobody_else_and_is_written_when_it_is_well() {
 
 /// Room is not made by waiting. The time that the device has is not used up.
 #[test]
-fn writers_of_a_device_without_room_learn_of_it_at_once_and_go_on_when_it_has_some() {
+fn writers_of_a_device_without_room_learn_of_it_soon_and_go_on_when_it_has_some() {
     let patient = CacheOptions {
         write_timeout: Duration::from_secs(3600),
         dirty_bytes_max: Some(20 * PAGE),

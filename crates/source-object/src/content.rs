@@ -175,11 +175,12 @@ impl Content {
         Ok(self.backing.draft())
     }
 
-    /// Has memory know that the store has what was sent, as far as it has all. What it has not goes
-    /// to the staging folder.
+    /// Has memory know that the store has all.
     pub(super) fn let_go(&self) {
-        // What fails stays as it is.
-        let _ = self.bytes.write_out_range(0, LENGTH_BYTES_MAX);
+        if !self.backing.is_changed() {
+            // What fails stays as it is.
+            let _ = self.bytes.write_out_range(0, LENGTH_BYTES_MAX);
+        }
     }
 
     /// Throws away what memory and the staging folder have; nothing reads it any more.

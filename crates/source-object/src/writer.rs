@@ -230,13 +230,13 @@ impl Writer {
     /// Makes an object of the file that takes most of a nearly full staging folder, or, where that
     /// had no room for something, of the one with most changes: it needs no place there then.
     /// Whether there was one.
-    fn make_room(&self, call: &Call<'_>) -> Result<bool> {
+    fn make_room(&self, call: &Call<'_>, is_refused: bool) -> Result<bool> {
         let staging = self.sender.staging();
-        if !staging.is_nearly_full() {
+        if !is_refused && !staging.is_nearly_full() {
             return Ok(false);
         }
         Error::WouldBlock.unless(call.may_block)?;
-        let needed_bytes = match staging.forget_refusal() {
+        let needed_bytes = match staging.forget_refusal() || is_refused {
             true => lost_bytes,
             false => staged_bytes,
         };
@@ -246,7 +246,8 @@ impl Writer {
             return Ok(false);
         };
         let is_sent = self.send_alone(node).is_ok();
-        if let Some(content) = node.file().and_then(File::changing_content) {
+        let content = node.file().and_then(File::changing_content);
+        if let Some(content) = content.filter(|_| is_sent) {
             content.let_go();
         }
         Ok(is_sent)
@@ -283,47 +284,40 @@ impl Writer {
         file: &File,
         bytes: (u64, &[u8]),
     ) -> Result<()> {
-        let before = file.changing_content();
-        // Changes that were given up are not those of the file that took their place.
-        let is_same = || match (&before, &file.changing_content()) {
-            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
-            _ => false,
-        };
-        let is_full = || call.may_block && self.sender.staging().is_nearly_full() && is_same();
-        self.make_room(call)?;
-        let mut written = self.write_once(call, node, file, bytes);
-        for number in 0..ROOM_TRIES_MAX {
+        let of = (node.key(), self.tree.data());
+        let mut before = file.changing_content();
+        self.make_room(call, false)?;
+        for number in 1.. {
+            self.note_changed(call, node)?;
+            // What was sent may have been this file, in vain.
+            file.take_failure()?;
+            let written = file.write(of, bytes, call.may_block, &mut 0);
+            self.note_again(node);
+            let now = file.changing_content();
+            before = before.or_else(|| now.clone());
+            // Changes that were given up are not those of the file that took their place.
+            let is_same = match (&before, &now) {
+                (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                _ => false,
+            };
+            let is_refused = matches!(written, Err(Error::FullBelow(_) | Error::QuotaBelow(_)));
+            let is_full = || is_refused || self.sender.staging().is_nearly_full();
             // Memory and folder were filled meanwhile. What is sent needs no room.
             let may_help = match &written {
                 Err(Error::FullBelow(_) | Error::QuotaBelow(_) | Error::Io(_)) => is_full(),
                 _ => false,
             };
+            let may_help = may_help && is_same && call.may_block && number <= ROOM_TRIES_MAX;
             // Another thread may have made some.
-            if !may_help || !self.make_room(call)? && number > 0 {
-                break;
+            if may_help && (self.make_room(call, is_refused)? || number == 1) {
+                continue;
             }
-            written = self.write_once(call, node, file, bytes);
+            return match written {
+                Err(Error::WouldBlock) if call.may_block => Err(Error::TryLater),
+                written => written.map_err(|error| self.refused(error)),
+            };
         }
-        match written {
-            Err(Error::WouldBlock) if call.may_block => Err(Error::TryLater),
-            written => written.map_err(|error| self.refused(error)),
-        }
-    }
-
-    fn write_once(
-        &self,
-        call: &Call<'_>,
-        node: &Arc<Node>,
-        file: &File,
-        bytes: (u64, &[u8]),
-    ) -> Result<()> {
-        self.note_changed(call, node)?;
-        // What was sent may have been this file, in vain.
-        file.take_failure()?;
-        let of = (node.key(), self.tree.data());
-        let written = file.write(of, bytes, call.may_block, &mut 0);
-        self.note_again(node);
-        written
+        Ok(())
     }
 
     pub(super) fn write(

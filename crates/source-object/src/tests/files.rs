@@ -279,15 +279,18 @@ fn a_staging_folder_smaller_than_a_write_is_done_without() {
             ..MOUNT
         };
         let gateway = Gateway::open(&store, &folder, how);
-        let (one, other) = (
-            gateway.create("one").unwrap(),
-            gateway.create("two").unwrap(),
-        );
-        for number in 0..24 {
-            let bytes = vec![u8::try_from(number).unwrap(); MIB];
-            let (id, at) = ([&one, &other][number % 2], number / 2);
-            gateway.write(id, (at * MIB) as u64, &bytes).unwrap();
-        }
+        let write = |first: usize, name: &str| {
+            let id = gateway.create(name).unwrap();
+            for number in (first..24).step_by(2) {
+                let bytes = vec![u8::try_from(number).unwrap(); MIB];
+                let at = (number / 2 * MIB) as u64;
+                gateway.write(&id, at, &bytes).unwrap();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| write(0, "one"));
+            scope.spawn(|| write(1, "two"));
+        });
         gateway.files.finish(Finish::Sync).unwrap();
         for (number, name) in ["one", "two"].into_iter().enumerate() {
             let stored = store.bytes(name).unwrap();
